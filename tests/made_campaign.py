@@ -154,7 +154,7 @@ def make_campaign(
         },
         "calibration": {},
         "preflight": [{"check": "memory", "ok": True, "text": "enough"}],
-        "doubts": [],
+        "warnings": [],
         "finished": True,
     }  # fmt: skip
     write_json_atomically(folder / "campaign.json", header)
@@ -214,7 +214,7 @@ def write_trial(
             "windows": {"warm_up_ns": 0, "measured_ns": 0, "drain_ns": 0, "interval_ns": layout.interval_ns},
             "start": {"skew_ns": 1000, "skew_error_ns": 500, "slack_ns": {}, "realtime": {}},
             "hosts": hosts,
-            "doubts": [],
+            "warnings": [],
             "overhead_ns": 1_000_000,
         }
     )

@@ -8,7 +8,7 @@ from iodyno.analysis.cost import Background
 from iodyno.analysis.factors import FactorLevels
 from iodyno.analysis.summary import CampaignSummary, HostSummary, PointSummary
 from iodyno.core.outcome import Estimate
-from iodyno.core.warnings import Doubt, WarningCode
+from iodyno.core.warnings import Warning, WarningCode
 
 CONNECTIONS = (1, 4, 8, 32, 100, 400, 1000, 2000, 4000, 6000)
 SIZES = {65536: "64KiB", 8192: "8KiB", 1024: "1KiB"}
@@ -74,7 +74,7 @@ def summary() -> CampaignSummary:
                         "size": label,
                     },
                     outcomes=outcomes,
-                    doubts=(),
+                    warnings=(),
                     planned=3,
                     finished=3,
                 )
@@ -104,7 +104,7 @@ def summary() -> CampaignSummary:
         trials=(),
         planned=90,
         sockets=(),
-        doubts=(Doubt(WarningCode.TICK_ACCOUNTING, "the split is sampled", "sut"),),
+        warnings=(Warning(WarningCode.TICK_ACCOUNTING, "the split is sampled", "sut"),),
         experiment_text="name: tcp-transmit-2008\n",
     )
 

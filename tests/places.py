@@ -30,7 +30,7 @@ from iodyno.core.errors import TrialError
 from iodyno.core.experiment import DesignSpec, Experiment, HostSpec, Limits, Windows, WorkloadSpec
 from iodyno.core.factor import Factor
 from iodyno.core.search import Found
-from iodyno.core.warnings import Doubt
+from iodyno.core.warnings import Warning
 from iodyno.hosts.access import AgentProgram
 from iodyno.session.locate import find_agent
 from iodyno.session.sent import SentRecord
@@ -71,7 +71,7 @@ class Notes:
 
     def __init__(self) -> None:
         self.stages: list[str] = []
-        self.doubts: list[Doubt] = []
+        self.warnings: list[Warning] = []
         self.manifests: list[dict[str, Any]] = []
         self.records = 0
         self.left_ns: list[int] = []
@@ -89,8 +89,8 @@ class Notes:
     def on_trial_end(self, planned: object, manifest: Mapping[str, Any]) -> None:
         self.manifests.append(dict(manifest))
 
-    def on_doubt(self, doubt: Doubt) -> None:
-        self.doubts.append(doubt)
+    def on_warning(self, warning: Warning) -> None:
+        self.warnings.append(warning)
 
     def on_time_left(self, time_left_ns: int) -> None:
         self.left_ns.append(time_left_ns)

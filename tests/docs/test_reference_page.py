@@ -84,9 +84,9 @@ def page() -> str:
         "`HOST.` stands for the name of a host. For those of a bystander `bystander.` stands before, of several `bystander-1.`"
         " and so on: " + ", ".join(f"`{name}`" for name in OF_BYSTANDER) + ".",
         table(("outcome", "unit", "better", "meaning"), outcome_rows()),
-        "## Doubts",
-        "A doubt stands beside a number and never removes one; a trial that is void is kept and does not count.",
-        table(("code", "what it says", "what to do"), doubt_rows()),
+        "## Warnings",
+        "A warning stands beside a number and never removes one; a trial that is void is kept and does not count.",
+        table(("code", "what it says", "what to do"), warning_rows()),
         "## Exit codes of `iodyno`",
         table(("code", "meaning"), exit_rows()),
         "## Environment variables",
@@ -204,7 +204,7 @@ def outcome_rows() -> list[tuple[str, str, str, str]]:
     return [(named(k), k.unit, "" if k.better == "none" else k.better, k.help) for k in OUTCOMES.values()]
 
 
-def doubt_rows() -> list[tuple[str, str, str]]:
+def warning_rows() -> list[tuple[str, str, str]]:
     return [(f"`{code}`", *MEANINGS[code]) for code in WarningCode]
 
 
@@ -232,7 +232,7 @@ def test_the_page_is_what_the_code_says() -> None:
     assert PAGE.read_text(encoding="utf-8") == page()
 
 
-def test_every_doubt_has_a_meaning_and_an_advice() -> None:
+def test_every_warning_has_a_meaning_and_an_advice() -> None:
     assert set(MEANINGS) == set(WarningCode)
     assert all(meaning and advice for meaning, advice in MEANINGS.values())
 

@@ -106,7 +106,9 @@ def test_every_operation_of_the_trace_is_counted_and_no_other(tmp_path: Path) ->
     # A busy kernel may run no program at the end of an operation: that is counted once its request begins the next one, and
     # said. And what ends after the last reading is not read any more.
     left_out = host.growth("block_times", "block.left_out") or 0
-    assert [str(left_out) in doubt.text for doubt in block_times.lost(trial)] == ([True] if left_out else [])
+    assert [str(left_out) in warning.text for warning in block_times.lost(trial)] == (
+        [True] if left_out else []
+    )
     unread = sum(int(line[1]) >= host.records[-1].end_ns // 1000 for line in during)
     unseen = len(during) - counted(trial, "block.operations", device.name)
     not_begun_again = 64 if left_out else 0

@@ -63,7 +63,9 @@ def test_hosts_with_clocks_far_apart_start_together(apart: None, tmp_path: Path)
     # A busy machine may start late; hosts with clocks an hour apart would be off by an hour.
     assert manifest["start"]["skew_ns"] < 60_000 * MS
     assert manifest["start"]["skew_error_ns"] < 60_000 * MS
-    assert [doubt["code"] for doubt in manifest["doubts"]] == [WarningCode.START_SKEW], "the limit was 0"
+    assert [warning["code"] for warning in manifest["warnings"]] == [WarningCode.START_SKEW], (
+        "the limit was 0"
+    )
     for host, ahead_s in AHEAD_S.items():
         for when in ("before", "after"):
             clock = manifest["hosts"][host]["clock"][when]

@@ -192,7 +192,7 @@ def test_what_a_narrow_path_drops_is_counted(interface: str, tmp_path: Path) -> 
     results = {name: host.manifest["result"] for name, host in trial.hosts.items()}
     assert results["server"]["operations"] + lost == results["client"]["operations"]
     assert (came, sent) == (results["server"]["operations"], results["client"]["operations"])
-    assert WarningCode.DATAGRAMS_LOST in {doubt.code for doubt in check(trial)}
+    assert WarningCode.DATAGRAMS_LOST in {warning.code for warning in check(trial)}
 
 
 def test_requests_without_an_answer_are_sent_again_or_lost(tmp_path: Path) -> None:
@@ -234,8 +234,8 @@ for line in open("/proc/net/udp").readlines()[1:]:
 
 def test_a_datagram_that_the_path_does_not_take_whole_is_said(tmp_path: Path) -> None:
     trial = only_trial(carried_out(asked("stream", 1, size=4000), tmp_path))
-    (doubt,) = [doubt for doubt in check(trial) if doubt.code == WarningCode.FRAGMENTS]
-    assert "messages of 4000 bytes" in doubt.text and "1472 bytes" in doubt.text
+    (warning,) = [warning for warning in check(trial) if warning.code == WarningCode.FRAGMENTS]
+    assert "messages of 4000 bytes" in warning.text and "1472 bytes" in warning.text
     with pytest.raises(PreflightError, match="cannot be cut by the kernel: the path takes 1472 at most"):
         carried_out(asked("stream", 1, size=4000, interface="segments"), tmp_path)
     assert not namespaces_of(os.getpid())

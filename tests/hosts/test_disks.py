@@ -195,7 +195,7 @@ def test_a_client_that_is_killed_fails_the_trial_or_is_an_event(tmp_path: Path, 
         assert "the agent is gone" in str(trial.reason)
     else:
         assert trial.status == "finished" and len(trial.manifest["losses"]) == 1
-        assert WarningCode.CLIENT_LOST in {doubt.code for doubt in trial.doubts}
+        assert WarningCode.CLIENT_LOST in {warning.code for warning in trial.warnings}
         lost = trial.manifest["losses"][0]["host"]
         assert trial.manifest["hosts"][lost]["result"] is None
     assert not processes_of(program.path)
@@ -208,7 +208,7 @@ def test_what_the_agent_finds_wrong_is_one_clear_error(tmp_path: Path) -> None:
         asyncio.run(run(asked(hosts, {"block": ["4KiB"]}, target=str(tmp_path / "short")), tmp_path))
 
 
-def test_a_target_that_is_removed_or_replaced_under_a_load_is_a_doubt(tmp_path: Path) -> None:
+def test_a_target_that_is_removed_or_replaced_under_a_load_is_a_warning(tmp_path: Path) -> None:
     target = tmp_path / "work.dat"
 
     class Changing(Notes):
@@ -219,12 +219,12 @@ def test_a_target_that_is_removed_or_replaced_under_a_load_is_a_doubt(tmp_path: 
         def on_progress(self, host: str, progress: object) -> None:
             self._change()
 
-    def doubts_of(change: Callable[[], object]) -> list[str]:
+    def warnings_of(change: Callable[[], object]) -> list[str]:
         hosts = {"client": {"access": "local"}}
         experiment = asked(hosts, {"block": ["4KiB"]}, target=str(target), working_set="1MiB", read="100%")
         folder = asyncio.run(run(experiment, tmp_path / "campaigns", notes=Changing(change))).folder
         (trial,) = read_dataset(folder).trials
-        return [doubt.text for doubt in trial.doubts if doubt.code is WarningCode.TARGET_LOST]
+        return [warning.text for warning in trial.warnings if warning.code is WarningCode.TARGET_LOST]
 
     def remove() -> None:
         target.unlink(missing_ok=True)
@@ -233,10 +233,10 @@ def test_a_target_that_is_removed_or_replaced_under_a_load_is_a_doubt(tmp_path: 
         (tmp_path / "new").write_bytes(bytes(4096))
         (tmp_path / "new").replace(target)
 
-    assert doubts_of(lambda: None) == []
-    (removed,) = doubts_of(remove)
+    assert warnings_of(lambda: None) == []
+    (removed,) = warnings_of(remove)
     assert "its name was removed while the load was on" in removed
-    (replaced,) = doubts_of(replace)
+    (replaced,) = warnings_of(replace)
     assert "its name was given to another file" in replaced
 
 
@@ -333,7 +333,7 @@ def test_a_device_that_is_detached_under_a_load_is_one_error_or_counted(tmp_path
     (trial,) = read_dataset(outcome.folder).trials
     if trial.finished:
         (client,) = trial.clients.values()
-        assert all(record.operations for record in client.measured) or "errors" in str(trial.doubts)
+        assert all(record.operations for record in client.measured) or "errors" in str(trial.warnings)
     else:
         assert trial.reason and str(device) in str(trial.reason)
 
@@ -485,8 +485,8 @@ profile: off
     trials = read_dataset(campaign).trials
     finished = {int(trial.levels["io"]): trial.finished for trial in trials}
     assert finished[4096] and not finished.get(16 << 20, False)
-    doubts = [d for trial in trials if trial.finished for d in trial.doubts]
-    assert not [d for d in doubts if d.code is WarningCode.DISK_ERRORS]
+    warnings = [d for trial in trials if trial.finished for d in trial.warnings]
+    assert not [d for d in warnings if d.code is WarningCode.DISK_ERRORS]
 
 
 def test_blocks_with_checks_are_kept_and_wrong_ones_stay_wrong(tmp_path: Path) -> None:

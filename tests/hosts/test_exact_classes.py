@@ -40,4 +40,4 @@ def test_classes_of_a_real_trial_sum_to_the_whole(tmp_path: Path) -> None:
         whole = point.outcomes["observer_cost_ratio"].estimate or 0
         # The larger of the two, trial by trial, is at least the larger of their means.
         assert whole >= max(taken) * (1 - 1e-9) > 0
-    assert not [doubt for doubt in summary.doubts if str(doubt.code) == "split_unreliable"]
+    assert not [warning for warning in summary.warnings if str(warning.code) == "split_unreliable"]

@@ -86,7 +86,7 @@ def test_an_agent_killed_mid_trial_costs_one_attempt(
     assert failed["parts"]["records.parquet"]["rows"] > 0, "what had arrived is kept"
     assert finished["status"] == "finished" and finished["trial"] == "00000-2"
     # On a busy machine the hosts may start apart.
-    codes = [doubt["code"] for doubt in finished["doubts"]]
+    codes = [warning["code"] for warning in finished["warnings"]]
     assert [code for code in codes if code != WarningCode.START_SKEW] == [WarningCode.RETRIED]
 
 
@@ -143,8 +143,10 @@ def test_a_foreign_connection_is_turned_away_and_told(
         stranger.close()
     assert outcome.finished == 1, outcome
     (manifest,) = notes.manifests
-    doubts = [doubt for doubt in manifest["doubts"] if doubt["code"] == WarningCode.FOREIGN_CONNECTION]
-    assert doubts and "did not show the trial's token" in doubts[0]["text"]
+    warnings = [
+        warning for warning in manifest["warnings"] if warning["code"] == WarningCode.FOREIGN_CONNECTION
+    ]
+    assert warnings and "did not show the trial's token" in warnings[0]["text"]
 
 
 # ---- hosts that cannot carry it ----
@@ -327,7 +329,7 @@ def test_without_the_right_to_make_namespaces_the_loopback_is_taken_and_told(
     said, complaint = lab.communicate(timeout=HUNG_S)
     assert lab.returncode == 0, complaint
     campaign = json.loads((Path(json.loads(said)["campaign"]) / "campaign.json").read_text())
-    texts = {doubt["code"]: doubt["text"] for doubt in campaign["doubts"]}
+    texts = {warning["code"]: warning["text"] for warning in campaign["warnings"]}
     assert "does not run as root" in texts[WarningCode.LOOPBACK_FALLBACK]
     assert "runs on the sender's CPU" in texts[WarningCode.LOOPBACK_FALLBACK]
     assert "does not run as root" in complaint

@@ -56,17 +56,17 @@ def test_a_load_that_stood_still_within_its_window_is_told(
     frozen: str, program: AgentProgram, tmp_path: Path
 ) -> None:
     summary = analyse(read_dataset(asyncio.run(measured(frozen, program, tmp_path / "campaigns"))))
-    doubts = [doubt for doubt in summary.doubts if doubt.code is WarningCode.STALLED]
+    warnings = [warning for warning in summary.warnings if warning.code is WarningCode.STALLED]
     gap_ns = summary.points[0].outcomes["longest_gap_ns"].estimate
     assert gap_ns is not None
     if frozen:
-        (doubt,) = doubts
-        assert doubt.text.startswith(f"server: no byte and no operation for {gap_ns / 1e9:.2f} s of the ")
+        (warning,) = warnings
+        assert warning.text.startswith(f"server: no byte and no operation for {gap_ns / 1e9:.2f} s of the ")
         # The kernel's buffers are filled, or emptied, meanwhile.
         assert gap_ns > LONG_S * 1e9 / 2
     else:
         # A machine that is busy enough may keep a load from its CPUs, which is then said, too.
-        assert not doubts or gap_ns > 200 * MS
+        assert not warnings or gap_ns > 200 * MS
 
 
 @pytest.mark.root

@@ -157,7 +157,9 @@ def test_levels_that_cannot_be_had_are_skipped_and_said_so(
     (skipped,) = outcome.skipped
     assert skipped.reason is not None and "no runsc" in skipped.reason and "make sandbox" in skipped.reason
     assert [manifest["levels"]["path"] for manifest in manifests(outcome.folder)] == ["zone"]
-    assert [doubt.where for doubt in notes.doubts if doubt.code == WarningCode.SKIPPED] == ["path sandbox"]
+    assert [warning.where for warning in notes.warnings if warning.code == WarningCode.SKIPPED] == [
+        "path sandbox"
+    ]
     again = asyncio.run(run(asked, tmp_path, resume=outcome.folder, program=program))
     assert again.finished == 1 and len(again.skipped) == 1, "resumed, it is what it was"
 

@@ -108,10 +108,10 @@ def test_output_of_a_start_up_file_is_reported_and_does_no_harm(
 ) -> None:
     with ssh_place(tmp_path / "noisy", 2, rc="echo 'Welcome to the machine!'; echo IODYNO") as place:
         session = asyncio.run(greet(SshAccess("far", place.options), program))
-    (doubt,) = session.doubts
-    assert doubt.code is WarningCode.FOREIGN_OUTPUT
-    assert "Welcome to the machine!" in doubt.text
-    assert "host far" in doubt.where
+    (warning,) = session.warnings
+    assert warning.code is WarningCode.FOREIGN_OUTPUT
+    assert "Welcome to the machine!" in warning.text
+    assert "host far" in warning.where
 
 
 def test_every_way_to_fail_is_one_error_that_says_what_to_try(place: SshPlace, program: AgentProgram) -> None:
@@ -229,7 +229,7 @@ def test_the_login_shell_may_be_any_and_the_home_may_have_any_name(
             session = asyncio.run(greet(access, program))
             assert session.hello["program_sha256"] == program.sha256
             cached = place.home / f".cache/iodyno/agent-{program.sha256[:16]}"
-            assert access.reached.notes == [f"{note} {cached}"] and not session.doubts
+            assert access.reached.notes == [f"{note} {cached}"] and not session.warnings
         assert [entry.name for entry in cached.parent.iterdir()] == [cached.name]
 
 
@@ -258,7 +258,7 @@ def _holds_as_far_as_it_does_no_harm(tmp_path: Path, program: AgentProgram, sock
         # The client starts itself for the host on the way, and looks for that in no other configuration than this.
         for to in ("far", "behind"):
             session = asyncio.run(greet(SshAccess("one", {"to": to, "config_file": str(config)}), program))
-            assert session.hello["program_sha256"] == program.sha256 and not session.doubts
+            assert session.hello["program_sha256"] == program.sha256 and not session.warnings
         assert not list(sockets.glob("c-*")), "a shared connection was left"
 
 

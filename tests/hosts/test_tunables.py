@@ -351,7 +351,7 @@ def test_tunables_are_factors_of_a_campaign_and_stand_in_the_manifest(
         assert "gro" not in client and server["tcp_sack"]["obtained"] is False
         for tunable in (*client.values(), *server.values()):
             assert tunable["restored"] == tunable["before"]
-        assert not [d for d in manifest["doubts"] if d["code"].startswith("tunable")]
+        assert not [d for d in manifest["warnings"] if d["code"].startswith("tunable")]
 
 
 def test_what_a_host_cannot_do_is_said_before_the_first_trial(program: AgentProgram, tmp_path: Path) -> None:

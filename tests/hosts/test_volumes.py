@@ -395,7 +395,7 @@ def test_a_server_that_is_killed_under_a_load_is_one_clear_error(tmp_path: Path,
     assert killer.killed
     (trial,) = read_dataset(outcome.folder).trials
     if trial.finished:
-        assert WarningCode.DISK_ERRORS in {doubt.code for doubt in trial.doubts}
+        assert WarningCode.DISK_ERRORS in {warning.code for warning in trial.warnings}
     else:
         assert trial.reason, "one error that says what happened"
     assert not list(NOTES.glob(f"{os.getpid()}-*.json"))

@@ -41,7 +41,7 @@ def campaign(factors: int, blocks: int, seed: int, *, within: float = 0.0, effec
 
 def drifted(made: Fit) -> bool:
     (found,) = [check for check in checks_of(made, variation_of(made)) if check.name == "drift"]
-    return found.doubt is not None
+    return found.warning is not None
 
 
 @pytest.mark.parametrize(("factors", "blocks"), [(1, 20), (2, 20), (2, 50)])

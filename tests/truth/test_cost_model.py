@@ -182,7 +182,7 @@ def test_the_origin_is_accepted_where_it_holds() -> None:
     nfs = np.array([row["protocol"] == "nfs" for row in data.rows])
     values = 1.5 + 1e-3 * iops * (1 + 0.5 * nfs) + np.random.default_rng(6).normal(0, 0.2, len(iops))
     found = at_no_load(solve(prepare(data), values).model, "iops")
-    assert found.rejected == () and found.doubt is None
+    assert found.rejected == () and found.warning is None
     low, high = found.background.low, found.background.high
     assert low is not None and high is not None and low < 1.5 < high
 

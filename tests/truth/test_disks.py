@@ -203,7 +203,7 @@ def test_a_trial_whose_page_cache_was_not_as_asked_is_void(
     for trial in dataset.trials:
         assert trial.status == ("void" if why else "finished")
         assert why is None or why in str(trial.reason)
-        codes = {doubt.code for doubt in trial.doubts}
+        codes = {warning.code for warning in trial.warnings}
         assert (WarningCode.READ_FROM_CACHE in codes) == (why is not None)
     jobs = [
         host.manifest["job"]["disk"]["cache"] for trial in dataset.trials for host in trial.clients.values()
@@ -258,8 +258,8 @@ def test_a_lost_client_fails_the_trial_or_is_an_event_in_it(
         (loss,) = trial.manifest["losses"]
         assert loss["host"] == "client-2" and loss["code"] == "agent_lost"
         assert trial.manifest["hosts"]["client-2"]["result"] is None
-        (doubt,) = [doubt for doubt in trial.doubts if doubt.code is WarningCode.CLIENT_LOST]
-        assert "went on with the other 2" in doubt.text and "client-2" in doubt.where
+        (warning,) = [warning for warning in trial.warnings if warning.code is WarningCode.CLIENT_LOST]
+        assert "went on with the other 2" in warning.text and "client-2" in warning.where
     summary = analyse(dataset)
     point = summary.points[0]
     marked = [row[1].text for row in storage_tables(summary)[-1].rows]
@@ -305,4 +305,4 @@ def test_hosts_of_one_machine_read_it_once(tmp_path: Path, monkeypatch: pytest.M
     assert outcomes["client-1.cpu_us_per_io"].estimate == pytest.approx(2.0, rel=0.08)
     assert "client-1.cpu_us_per_io is that of the machine" in str(outcomes["client-2.cpu_us_per_io"].missing)
     assert outcomes["client-2.iops"].estimate == pytest.approx(20_000, rel=0.05)
-    assert not [doubt for doubt in summary.doubts if "background was not measured" in doubt.text]
+    assert not [warning for warning in summary.warnings if "background was not measured" in warning.text]

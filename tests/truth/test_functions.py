@@ -137,7 +137,7 @@ def test_other_programs_are_left_out_but_not_the_interrupts_on_top_of_them(tmp_p
     assert profile.cost.estimate == pytest.approx(cost(calls) - 200, rel=0.08)
     total = sum(each.exclusive_ns_per_kib.estimate or 0.0 for each in found.values())
     assert total == pytest.approx(profile.cost.estimate)
-    assert "other programs" in profile.doubts[0].text
+    assert "other programs" in profile.warnings[0].text
 
 
 def test_programs_that_serve_the_load_are_in_its_cost(tmp_path: Path) -> None:
@@ -152,7 +152,7 @@ def test_programs_that_serve_the_load_are_in_its_cost(tmp_path: Path) -> None:
     profile = read_profiles(dataset).found["p01", "client"]
     holds(named(profile)["serve"], 200, 200)
     assert profile.cost.estimate == pytest.approx(profile.busy.estimate) and profile.foreign_ratio == 0
-    assert not profile.doubts
+    assert not profile.warnings
     assert profile_values(profile)["with_other_programs"] is True
     assert "other programs are in it, as some of them serve the load" in basis_note(profile)
 
@@ -322,7 +322,7 @@ def test_samples_of_user_code_alone_cost_no_more_than_user_time(
     assert named(profile)["step"].exclusive_ns_per_kib.estimate == pytest.approx(0.75 * share * 400, rel=0.1)
     usr = analyse(dataset).points[0].outcomes["client.cpu_usr_ns_per_kib"]
     assert profile.cost.estimate == pytest.approx(usr.estimate, rel=0.02)
-    assert [doubt.text for doubt in profile.doubts] == [f"client: {USER_ONLY}"]
+    assert [warning.text for warning in profile.warnings] == [f"client: {USER_ONLY}"]
 
 
 def test_trials_of_which_less_was_sampled_than_of_others_do_not_count(tmp_path: Path) -> None:
@@ -334,7 +334,9 @@ def test_trials_of_which_less_was_sampled_than_of_others_do_not_count(tmp_path: 
     manifest.write_text(json.dumps(written))
     profile = read_profiles(read_dataset(folder)).found["p01", "client"]
     assert profile.reach == "all" and len(profile.rows) == 2
-    assert any("1 of 3 trials have no profile: only user code" in doubt.text for doubt in profile.doubts)
+    assert any(
+        "1 of 3 trials have no profile: only user code" in warning.text for warning in profile.warnings
+    )
     assert profile.cost.estimate == pytest.approx(cost(LARGE), rel=0.08)
 
 

@@ -79,13 +79,13 @@ def test_a_few_trials_that_decide_the_mean_are_told_and_no_others() -> None:
     source, runs = np.random.default_rng(2), draws(2000)
 
     def told(values: np.ndarray) -> bool:
-        return any(doubt.code == WarningCode.OUTLIER for doubt in made(values).warnings)
+        return any(warning.code == WarningCode.OUTLIER for warning in made(values).warnings)
 
     assert sum(told(normal(source, 10)) for _ in range(runs)) <= 0.01 * runs
     assert sum(told(normal(source, 5)) for _ in range(runs)) <= 0.01 * runs
     one_off = [0.99, 1.0, 1.01, 1.0, 0.995, 1.005, 1.0, 0.99, 1.01, 0.6]
-    (doubt,) = [one for one in made(np.array(one_off)).warnings if one.code == WarningCode.OUTLIER]
-    assert "4 % below the median" in doubt.text
+    (warning,) = [one for one in made(np.array(one_off)).warnings if one.code == WarningCode.OUTLIER]
+    assert "4 % below the median" in warning.text
 
 
 @pytest.mark.parametrize(

@@ -73,7 +73,7 @@ def test_more_than_the_path_takes_is_the_paths_and_no_trial_is_void(tmp_path: Pa
     # Half of what comes is served; the last tenth of the load is no part of the window.
     assert found["missed_arrivals_ratio"] == pytest.approx(0.55, abs=0.05)
     assert found["lateness_p50_ns"] == pytest.approx(1_000, rel=0.01)
-    assert any(doubt.code == "response_censored" for doubt in summary.doubts)
+    assert any(warning.code == "response_censored" for warning in summary.warnings)
     # An arrival at t is served at 2 t: those complete in the window waited for 0.1 to 0.83 s, and those that wait still
     # count with what they had waited. Without them the median would be 0.43 s.
     assert 0.40e9 < (found["response_time_p50_ns"] or 0) < 0.65e9
@@ -87,7 +87,7 @@ def test_a_generator_that_falls_behind_voids_its_trials(tmp_path: Path) -> None:
     assert {trial.status for trial in summary.trials} == {"void"}
     assert all("the generator fell behind" in (trial.reason or "") for trial in summary.trials)
     assert point.outcomes["response_time_p50_ns"].estimate is None
-    assert any(doubt.code == "generator_behind" for doubt in point.doubts)
+    assert any(warning.code == "generator_behind" for warning in point.warnings)
     # 0.3 ms late every 10 ms: as good as on time.
     (point,) = campaign(tmp_path / "slow", rate=100, connections=64, lateness_ns=300_000).points
     assert point.finished == 4

@@ -85,7 +85,7 @@ def test_claim_8_the_ratio_holds_for_no_reads_only(
     assert found.bootstrap[0] == pytest.approx(ratio - half, abs=0.05), (
         "a ratio is skewed, and so is its bootstrap"
     )
-    assert not any(d.code == "model_range" for d in found.doubts)
+    assert not any(d.code == "model_range" for d in found.warnings)
 
 
 def test_claim_8_the_constant_is_the_difference(model: CostModel) -> None:
@@ -136,7 +136,7 @@ def test_claim_11_the_origin_is_rejected_for_reads(model: CostModel) -> None:
     assert value(found.effects["read"]) == pytest.approx(0.1090, abs=5e-5)
     assert found.t["read"] == pytest.approx(3.1, abs=0.05)
     assert "read" in found.rejected
-    assert found.doubt is not None and "read +0.109 % of 8 cores (t = 3.1)" in found.doubt.text
+    assert found.warning is not None and "read +0.109 % of 8 cores (t = 3.1)" in found.warning.text
 
 
 def test_claim_11_an_effect_was_dropped_that_stands_out(model: CostModel) -> None:
@@ -162,7 +162,7 @@ def test_outside_of_the_range_needs_a_word(model: CostModel) -> None:
     with pytest.raises(ExperimentError, match="iops=70000/s is outside of the range 1000/s to 4000/s"):
         model.predict(at)
     found = model.predict(at, beyond_range=True)
-    assert [doubt.code for doubt in found.warnings] == ["model_range"]
+    assert [warning.code for warning in found.warnings] == ["model_range"]
 
 
 def test_the_coding_is_what_makes_the_protocol_visible(model: CostModel) -> None:

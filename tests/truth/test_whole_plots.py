@@ -89,7 +89,9 @@ def test_a_file_with_a_column_of_plots_is_fitted_so_and_says_so(tmp_path: Path) 
     assert any(check.name == "whole plots" and "6 degrees of freedom" in check.found for check in made.checks)
 
 
-def test_one_plot_a_level_tells_no_error_of_plots_and_is_doubted() -> None:
+def test_one_plot_a_level_tells_no_error_of_plots_and_is_warned_of() -> None:
     made = study(fit(trials(np.random.default_rng(3), 2.0, replicates=1), "slow + fast"))
     (check,) = [check for check in made.checks if check.name == "whole plots"]
-    assert check.doubt is not None and "too narrow for what changes only between plots (slow)" in check.found
+    assert (
+        check.warning is not None and "too narrow for what changes only between plots (slow)" in check.found
+    )

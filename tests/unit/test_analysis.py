@@ -32,7 +32,7 @@ def campaign(folder: Path, truth: Truth = STILL, layout: Layout | None = None) -
 
 
 def codes(summary: CampaignSummary) -> set[str]:
-    return {str(doubt.code) for doubt in summary.doubts}
+    return {str(warning.code) for warning in summary.warnings}
 
 
 def recorded(values: list[int]) -> Histogram:
@@ -129,7 +129,7 @@ def test_one_trial_uses_its_intervals_and_says_so() -> None:
     assert found.low is not None
     assert found.low < 100 < (found.high or 0)
     assert "batch means over 20 intervals" in found.method
-    assert [doubt.code for doubt in found.warnings] == [WarningCode.ONE_TRIAL]
+    assert [warning.code for warning in found.warnings] == [WarningCode.ONE_TRIAL]
 
 
 def test_autocorrelated_batches_are_worth_less() -> None:
@@ -285,12 +285,12 @@ def test_a_drift_is_noticed_and_a_steady_series_is_not() -> None:
     steady = [source.gauss(100, 2) for _ in range(20)]
     assert steady_state(steady) is None
     drifting = [value * (1 + index / 60) for index, value in enumerate(steady)]
-    doubt = steady_state(drifting, "00001-1")
-    assert doubt is not None
-    assert doubt.code is WarningCode.NOT_STEADY
-    assert "drifts by +27.8% of its mean over the window" in doubt.text
+    warning = steady_state(drifting, "00001-1")
+    assert warning is not None
+    assert warning.code is WarningCode.NOT_STEADY
+    assert "drifts by +27.8% of its mean over the window" in warning.text
     stepped = [value if index < 10 else value * 1.2 for index, value in enumerate(steady)]
-    assert "first half" in (steady_state(stepped) or doubt).text
+    assert "first half" in (steady_state(stepped) or warning).text
     assert steady_state([1.0, 2.0, 3.0]) is None
 
 
@@ -334,7 +334,7 @@ def test_without_an_idle_measurement_nothing_is_subtracted_and_that_is_said(tmp_
     cost = summary.points[0].outcomes["client.cpu_ns_per_kib"].estimate
     assert cost is not None
     assert cost > 700
-    assert any("was not measured" in doubt.text for doubt in summary.doubts)
+    assert any("was not measured" in warning.text for warning in summary.warnings)
 
 
 def test_reference_cycles_are_busy_time_by_the_clock(tmp_path: Path) -> None:
@@ -391,7 +391,7 @@ def test_rates_segments_and_limits(tmp_path: Path) -> None:
 # Physics.
 
 
-def test_a_sound_trial_raises_no_doubt(tmp_path: Path) -> None:
+def test_a_sound_trial_raises_no_warning(tmp_path: Path) -> None:
     assert codes(campaign(tmp_path)) == set()
 
 
@@ -409,28 +409,30 @@ def test_a_sound_trial_raises_no_doubt(tmp_path: Path) -> None:
 )
 def test_a_broken_law_is_told(tmp_path: Path, wrong: dict[str, Any], code: str, said: str) -> None:
     summary = campaign(tmp_path, changed(STILL, **wrong))
-    assert any(str(doubt.code) == code and said in doubt.text for doubt in summary.doubts), summary.doubts
+    assert any(str(warning.code) == code and said in warning.text for warning in summary.warnings), (
+        summary.warnings
+    )
     assert summary.points[0].outcomes["goodput_bits_per_s"].estimate is not None
 
 
 def test_fewer_bytes_on_the_wire_than_delivered(tmp_path: Path) -> None:
     summary = campaign(tmp_path, changed(STILL, goodput_lies=1.2))
-    assert not any("fewer than" in doubt.text for doubt in summary.doubts)
+    assert not any("fewer than" in warning.text for warning in summary.warnings)
     # What a receive buffer may have held before the window is not held against the wire.
-    assert any("received" in doubt.text for doubt in summary.doubts)
+    assert any("received" in warning.text for warning in summary.warnings)
 
 
 def test_hosts_that_share_cpus_are_told(tmp_path: Path) -> None:
     summary = campaign(tmp_path, layout=Layout(cpus={"client": (0, 1), "server": (1, 2)}))
-    assert any("share CPU 1" in doubt.text for doubt in summary.doubts)
+    assert any("share CPU 1" in warning.text for warning in summary.warnings)
 
 
 def test_sampled_split_has_its_standard_error(tmp_path: Path) -> None:
     hello = HELLO | {"host": HELLO["host"] | {"irq_time_accounting": None}}
     summary = campaign(tmp_path, layout=Layout(hello=hello))
-    doubt = next(d for d in summary.doubts if d.code is WarningCode.TICK_ACCOUNTING)
+    warning = next(d for d in summary.warnings if d.code is WarningCode.TICK_ACCOUNTING)
     # sqrt(0.25 / (250 x 10 s x 2 CPUs)) = 0.7 points.
-    assert "0.7 points" in doubt.text
+    assert "0.7 points" in warning.text
 
 
 def test_missing_trials_are_told(tmp_path: Path) -> None:
@@ -472,14 +474,16 @@ def test_effects_hold_the_other_factors() -> None:
 
 
 @pytest.mark.parametrize(("idle", "lacks"), [(("before",), "after"), (("after",), "before")])
-def test_a_background_that_was_measured_once_is_a_doubt(
+def test_a_background_that_was_measured_once_is_a_warning(
     idle: tuple[str, ...], lacks: str, tmp_path: Path
 ) -> None:
     folder = make_campaign(tmp_path / "c", [({}, Truth())], layout=Layout(idle=idle))
     said = [
-        doubt.text for doubt in analyse(read_dataset(folder)).doubts if doubt.code is WarningCode.BACKGROUND
+        warning.text
+        for warning in analyse(read_dataset(folder)).warnings
+        if warning.code is WarningCode.BACKGROUND
     ]
     assert any(text.startswith("client:") and f"not known {lacks} them" in text for text in said)
     both = make_campaign(tmp_path / "d", [({}, Truth())])
-    texts = [doubt.text for doubt in analyse(read_dataset(both)).doubts]
+    texts = [warning.text for warning in analyse(read_dataset(both)).warnings]
     assert not any("not known" in text for text in texts)

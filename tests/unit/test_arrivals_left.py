@@ -25,7 +25,7 @@ def left(due: int, waiting: int, oldest_ns: int) -> list[str]:
     host.records = [Record(0, "measured", 0, WINDOW_NS, 4096 * due, due - waiting, 1, 0)]
     host.readings = {arrivals.SENSOR: {0: Reading(WINDOW_NS, 0, None, values)}}
     trial: Any = type("Trial", (), {"name": "00000-1", "end": lambda self, role: host})()
-    return [doubt.text for doubt in arrivals.check(trial)]
+    return [warning.text for warning in arrivals.check(trial)]
 
 
 @pytest.mark.parametrize(("due", "waiting", "oldest_ns"), [(5, 1, 0), (5, 1, 40_000), (1000, 100, 900_000)])

@@ -174,7 +174,7 @@ def test_a_campaign_says_what_of_a_trace_it_leaves_out(tmp_path: Path) -> None:
         replayed(trace, tmp_path / "a")
     folder = replayed(trace, tmp_path / "b", replay_device="8,16").folder
     summary = analyse(read_dataset(folder))
-    said = [doubt.text for doubt in summary.doubts if doubt.code is WarningCode.REPLAY_IN_PART]
+    said = [warning.text for warning in summary.warnings if warning.code is WarningCode.REPLAY_IN_PART]
     assert said == [f"of the operations of {trace} were left out: 1 of another device, 1 of kind discard"]
 
 

@@ -34,9 +34,9 @@ def trial(operations: int, asks: dict[str, Any] | None = None, **ring: Any) -> T
 def test_blocks_that_never_get_full_are_held_against_their_law(operations: int, broken: bool) -> None:
     found = trial(operations)
     assert blocks.law_ratio(found).value == pytest.approx(operations / 6400)
-    doubts = list(blocks.check(found))
-    assert bool(doubts) is broken
-    assert all("6,400/s by law" in doubt.text for doubt in doubts)
+    warnings = list(blocks.check(found))
+    assert bool(warnings) is broken
+    assert all("6,400/s by law" in warning.text for warning in warnings)
 
 
 @pytest.mark.parametrize(
@@ -79,10 +79,10 @@ def test_a_load_that_stands_still_because_blocks_do_not_fill_is_told_with_the_re
     made.hosts["client"].records[:] = records
     reading = Reading(tenth, 0, None, {("datagram.lost", ""): 0, ("datagram.retries", ""): unanswered})
     made.hosts["client"].readings["datagram"] = {1: reading}
-    doubts = list(blocks.check(made))
-    assert bool(doubts) is told
+    warnings = list(blocks.check(made))
+    assert bool(warnings) is told
     assert all(
-        "in 1 of 3 intervals the load nearly stood still: a request had no answer" in d.text for d in doubts
+        "in 1 of 3 intervals the load nearly stood still: a request had no answer" in d.text for d in warnings
     )
 
 

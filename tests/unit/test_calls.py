@@ -39,17 +39,17 @@ def test_both_ways_no_end_gets_more_than_the_other_sent() -> None:
     def said(sent: int) -> list[str]:
         near = host("a", "send", 500, {"both_ways": {"stream.sent_bytes": 300}})
         far = host("b", "receive", 300, {"both_ways": {"stream.sent_bytes": sent}})
-        return [doubt.text for doubt in calls.check(trial("both", near, far))]
+        return [warning.text for warning in calls.check(trial("both", near, far))]
 
     assert said(500) == []
     assert said(499) == ["a got 500 bytes, more than the 499 that b sent"]
 
 
-def test_zero_copy_that_copies_everything_is_doubted() -> None:
+def test_zero_copy_that_copies_everything_is_warned_of() -> None:
     def said(copied: int) -> list[WarningCode]:
         counted = {"zerocopy": {"zerocopy.completed": 1000, "zerocopy.copied": copied}}
         near = host("a", "send", 1, counted)
-        return [doubt.code for doubt in calls.check(trial("forward", near, host("b", "receive", 1)))]
+        return [warning.code for warning in calls.check(trial("forward", near, host("b", "receive", 1)))]
 
     assert said(1000) == [WarningCode.OPTION_NOT_OBTAINED]
     assert said(900) == []
@@ -59,7 +59,7 @@ def test_connections_that_could_not_be_made_are_told() -> None:
     def said(**counts: int) -> list[WarningCode]:
         counted = {f"connect.{name}": count for name, count in {"opened": 1000, **counts}.items()}
         near = host("a", "send", 1, {"connects": counted})
-        return [doubt.code for doubt in calls.check(trial("forward", near, host("b", "receive", 1)))]
+        return [warning.code for warning in calls.check(trial("forward", near, host("b", "receive", 1)))]
 
     assert said() == [] and said(without_port=5) == []
     assert said(refused=1) == [WarningCode.CONNECTIONS_LOST]

@@ -147,10 +147,10 @@ def test_a_step_of_the_wall_clock_is_said_once_of_the_trial_that_it_fell_into(
     notes = Meanwhile(lambda: monkeypatch.setattr(time, "time_ns", lambda: now() - 3_600_000_000_000))
     folder = asyncio.run(run(ASKED, tmp_path, notes=notes, program=PROGRAM)).folder
     told = [
-        (manifest["order"], doubt["text"])
+        (manifest["order"], warning["text"])
         for manifest in manifests(folder)
-        for doubt in manifest["doubts"]
-        if doubt["code"] == WarningCode.CLOCK_STEPPED
+        for warning in manifest["warnings"]
+        if warning["code"] == WarningCode.CLOCK_STEPPED
     ]
     ((order, text),) = told
     assert order == min(manifest["order"] for manifest in manifests(folder))
@@ -198,7 +198,7 @@ def test_a_damaged_trial_is_made_again_and_set_aside(
     outcome = asyncio.run(run(ASKED, tmp_path, resume=folder, notes=notes, program=PROGRAM))
     assert outcome.finished == 8 and not outcome.failed
     assert [made["trial"] for made in notes.manifests] == ["00001-2", "00003-2"]
-    assert {doubt.where for doubt in notes.doubts if doubt.code is WarningCode.RETRIED} == {
+    assert {warning.where for warning in notes.warnings if warning.code is WarningCode.RETRIED} == {
         "trial 00001-1",
         "trial 00003-1",
     }
@@ -217,8 +217,8 @@ def test_a_trial_whose_manifest_is_gone_is_made_again_and_set_aside(
     outcome = asyncio.run(run(ASKED, tmp_path, resume=folder, notes=notes, program=PROGRAM))
     assert outcome.finished == 8 and not outcome.failed
     assert [made["trial"] for made in notes.manifests] == ["00001-2"]
-    (doubt,) = [doubt for doubt in notes.doubts if doubt.code is WarningCode.RETRIED]
-    assert doubt.where == "trial 00001-1" and "damaged/00001-1.2" in doubt.text
+    (warning,) = [warning for warning in notes.warnings if warning.code is WarningCode.RETRIED]
+    assert warning.where == "trial 00001-1" and "damaged/00001-1.2" in warning.text
     assert (folder / "damaged/00001-1.2/records.parquet").is_file()
     assert len([trial for trial in read_campaign(folder).trials if trial.counts]) == 8
 
@@ -263,7 +263,7 @@ def test_a_resume_with_another_experiment_or_form_is_refused(campaign: tuple[Pat
         asyncio.run(run(ASKED, folder.parent, resume=folder.parent, program=PROGRAM))
 
 
-def test_a_host_that_is_another_machine_at_resume_is_doubted(tmp_path: Path) -> None:
+def test_a_host_that_is_another_machine_at_resume_is_warned_of(tmp_path: Path) -> None:
     with pytest.raises(asyncio.CancelledError):
         asyncio.run(run(ASKED, tmp_path, notes=Stopped(20), program=PROGRAM))
     (folder,) = tmp_path.iterdir()
@@ -272,11 +272,11 @@ def test_a_host_that_is_another_machine_at_resume_is_doubted(tmp_path: Path) -> 
     (folder / "campaign.json").write_text(json.dumps(content))
     notes = Notes()
     asyncio.run(run(ASKED, tmp_path, resume=folder, notes=notes, program=PROGRAM))
-    (doubt,) = [doubt for doubt in notes.doubts if doubt.code is WarningCode.HOST_CHANGED]
-    assert doubt.where == "host client" and "kernel: 5.10.0, now simulated" in doubt.text
+    (warning,) = [warning for warning in notes.warnings if warning.code is WarningCode.HOST_CHANGED]
+    assert warning.where == "host client" and "kernel: 5.10.0, now simulated" in warning.text
 
 
-def test_a_busy_machine_is_doubted_and_not_refused(tmp_path: Path) -> None:
+def test_a_busy_machine_is_warned_of_and_not_refused(tmp_path: Path) -> None:
     hosts = {
         n: HostSpec(n, "simulated", {"truth": {"background_ratio": 0.3, "exact": True}})
         for n in ("client", "server")
@@ -286,10 +286,10 @@ def test_a_busy_machine_is_doubted_and_not_refused(tmp_path: Path) -> None:
     notes = Notes()
     outcome = asyncio.run(run(asked, tmp_path, notes=notes, program=PROGRAM))
     assert outcome.finished == 2
-    busy = [doubt for doubt in notes.doubts if doubt.code is WarningCode.HOST_BUSY]
-    assert {doubt.where for doubt in busy} == {"host client", "host server"}
+    busy = [warning for warning in notes.warnings if warning.code is WarningCode.HOST_BUSY]
+    assert {warning.where for warning in busy} == {"host client", "host server"}
     # As what ran beside is subtracted, or left out, costs do not carry it.
-    assert all("costs are less what runs beside" in doubt.text for doubt in busy)
+    assert all("costs are less what runs beside" in warning.text for warning in busy)
     lines = json.loads((outcome.folder / "campaign.json").read_text())["preflight"]
     assert [line["ok"] for line in lines if line["check"] == "idle"] == [False]
 

@@ -77,7 +77,7 @@ def test_the_equation_and_what_follows_from_it(tmp_path: Path, capsys: pytest.Ca
     code, out, _ = shown(capsys, "--csv", str(path), "--at", "size=4KiB", "--ratio", "protocol")
     assert code == 0
     assert "cost = " in out and "size_KiB is size in KiB, 1KiB to 8KiB" in out
-    assert "Checks (! is a doubt)" in out and "blocks as fixed effects" in out
+    assert "Checks (! is a warning)" in out and "blocks as fixed effects" in out
 
 
 def test_a_mix_of_words_is_the_mean_of_them(tmp_path: Path) -> None:
@@ -195,7 +195,7 @@ def test_missing_cells_are_named(tmp_path: Path) -> None:
     assert "a formula without them: size + protocol" in str(error.value)
     found = study(fit(data))
     aliases = found.checks[0]
-    assert aliases.doubt is not None and "size:protocol = " in aliases.doubt.text, (
+    assert aliases.warning is not None and "size:protocol = " in aliases.warning.text, (
         "the default says what it left out"
     )
 
@@ -233,7 +233,7 @@ def test_a_ratio_to_what_may_be_nothing_is_refused(
     assert "its interval spans 0: no ratio to it has a bound" in err
 
 
-def test_a_curved_factor_is_doubted_and_its_square_takes_the_doubt_away(tmp_path: Path) -> None:
+def test_a_curved_factor_is_warned_of_and_its_square_takes_the_warning_away(tmp_path: Path) -> None:
     source = np.random.default_rng(3)
     lines = ["x,y,cost"]
     lines += [
@@ -244,13 +244,13 @@ def test_a_curved_factor_is_doubted_and_its_square_takes_the_doubt_away(tmp_path
     ]
     data = read_csv(written(tmp_path, lines))
     curved = study(fit(data))
-    texts = " ".join(doubt.text for doubt in curved.doubts)
+    texts = " ".join(warning.text for warning in curved.warnings)
     # One of its levels has no logarithm.
     assert "no straight line in x" in texts and "try x + I(x**2) or C(x)" in texts
     squared = study(fit(data, "cost ~ x + I(x**2) + y"))
-    assert not squared.doubts
+    assert not squared.warnings
     named = study(fit(data, "cost ~ C(x) + y"))
-    assert not named.doubts and named.model.predict({"x": "2"}).estimate == pytest.approx(9.5, abs=0.4)
+    assert not named.warnings and named.model.predict({"x": "2"}).estimate == pytest.approx(9.5, abs=0.4)
 
 
 def curvature(folder: Path, lines: list[str], formula: str | None = None) -> Check:
@@ -271,8 +271,10 @@ def test_curvature_is_said_of_no_factor_that_it_cannot_be_told_of(tmp_path: Path
     centred = ["x,y,cost", *(f"{x},{y},{cost(x, y):.4f}" for _ in range(4) for x, y in points)]
     # Centre points: the squares of x and y are one column.
     found = curvature(tmp_path, centred)
-    assert found.factors == ("x", "y") and found.doubt is not None
-    assert "x or y (which of them cannot be told)" in found.doubt.text and "try log" not in found.doubt.text
+    assert found.factors == ("x", "y") and found.warning is not None
+    assert (
+        "x or y (which of them cannot be told)" in found.warning.text and "try log" not in found.warning.text
+    )
     # A logarithm is not proposed where it is taken already.
     wide = [
         "size,cost",
@@ -282,7 +284,7 @@ def test_curvature_is_said_of_no_factor_that_it_cannot_be_told_of(tmp_path: Path
             for s in (1, 4, 16, 64)
         ),
     ]
-    text = curvature(tmp_path, wide, "cost ~ log(size)").doubt
+    text = curvature(tmp_path, wide, "cost ~ log(size)").warning
     assert (
         text is not None and "in log2(size)" in text.text and "log(size)" not in text.text.partition("try")[2]
     )
@@ -438,11 +440,11 @@ def test_an_equation_that_misses_its_points_is_marked(
     assert "! lack of fit" in out
 
 
-def test_trials_that_missed_their_rate_are_a_doubt(tmp_path: Path) -> None:
+def test_trials_that_missed_their_rate_are_a_warning(tmp_path: Path) -> None:
     data = read_csv(written(tmp_path, table()))
     kept = tuple(Rate(4000.0, 3990.0) for _ in data.values)
     checks = [check for check in study(fit(replace(data, rates=kept))).checks if check.name == "rates"]
-    assert [check.doubt for check in checks] == [None]
+    assert [check.warning for check in checks] == [None]
     missed = study(fit(replace(data, rates=(*kept[1:], Rate(4000.0, 2100.0)))))
-    assert any("1 of 24 trials carried less than the rate" in doubt.text for doubt in missed.doubts)
-    assert any("(2100 of 4000/s)" in doubt.text for doubt in missed.doubts)
+    assert any("1 of 24 trials carried less than the rate" in warning.text for warning in missed.warnings)
+    assert any("(2100 of 4000/s)" in warning.text for warning in missed.warnings)

@@ -44,7 +44,7 @@ def outcomes(summary: CampaignSummary) -> dict[str, Estimate]:
 
 
 def texts(summary: CampaignSummary, code: WarningCode) -> list[str]:
-    return [doubt.text for doubt in summary.doubts if doubt.code is code]
+    return [warning.text for warning in summary.warnings if warning.code is code]
 
 
 def test_a_class_of_which_the_idle_machine_had_more_costs_nothing_and_that_is_said(tmp_path: Path) -> None:
@@ -209,7 +209,7 @@ def test_a_cpu_without_samples_takes_the_share_of_the_others(tmp_path: Path) -> 
     )
 
 
-def test_few_samples_are_a_doubt(tmp_path: Path) -> None:
+def test_few_samples_are_a_warning(tmp_path: Path) -> None:
     truth = changed(STILL, exact=replace(EXACT, hz=20.0, load={"usr": 0.5, "sys": 0.5}))
     summary = campaign(tmp_path, truth, Layout(intervals=2))
     assert any("by few samples" in text for text in texts(summary, WarningCode.SPLIT_SAMPLED))
@@ -248,7 +248,7 @@ def test_what_is_wrong_with_the_classes_is_told(
     tmp_path: Path, wrong: dict[str, Any], code: WarningCode, said: str
 ) -> None:
     summary = campaign(tmp_path, changed(STILL, **wrong), point=ASKS)
-    assert any(said in text for text in texts(summary, code)), summary.doubts
+    assert any(said in text for text in texts(summary, code)), summary.warnings
 
 
 def test_sensors_that_are_read_on_an_idle_cpu_keep_no_operation_waiting(tmp_path: Path) -> None:
@@ -263,10 +263,10 @@ def test_sensors_that_are_read_on_an_idle_cpu_keep_no_operation_waiting(tmp_path
     assert not texts(campaign(tmp_path / "d", changed(STILL, exact=None, **dear)), code)
 
 
-def test_sound_exact_classes_raise_no_doubt_whatever_proc_stat_says_of_its_split(tmp_path: Path) -> None:
-    assert campaign(tmp_path / "a").doubts == ()
+def test_sound_exact_classes_raise_no_warning_whatever_proc_stat_says_of_its_split(tmp_path: Path) -> None:
+    assert campaign(tmp_path / "a").warnings == ()
     off = campaign(tmp_path / "b", changed(STILL, split_sum=1.2), Layout(hello=TICKS))
-    assert off.doubts == ()
+    assert off.warnings == ()
 
 
 def test_a_background_that_moved_widens_the_interval(tmp_path: Path) -> None:

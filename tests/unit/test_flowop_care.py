@@ -1,4 +1,4 @@
-"""What flowops say of themselves: those that mostly failed make a trial void, reads that bring little are doubted."""
+"""What flowops say of themselves: those that mostly failed make a trial void, reads that bring little are warned of."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_reads_that_bring_less_than_their_length_are_counted() -> None:
         (4096, told(0)),
     ],
 )
-def test_ends_of_files_and_drawn_lengths_are_no_doubt(length: object, flowop: dict[str, Any]) -> None:
+def test_ends_of_files_and_drawn_lengths_are_no_warning(length: object, flowop: dict[str, Any]) -> None:
     assert list(flowop_care.short_reads(program(length), {"flowops": [flowop]})) == []
 
 

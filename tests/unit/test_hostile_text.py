@@ -46,11 +46,11 @@ def hostile(folder: Path, rate: float = 1e9) -> Path:
         question=f"Is it?{EVIL}",
         experiment_text=f"name: made # {EVIL}\n",
     )
-    doubt = {"code": "sensor_missing", "text": f"because{EVIL}", "where": f"host client{EVIL}"}
-    changed(made / "campaign.json", name=f"made{EVIL}", doubts=[doubt], tool_version=f"1{EVIL}")
+    warning = {"code": "sensor_missing", "text": f"because{EVIL}", "where": f"host client{EVIL}"}
+    changed(made / "campaign.json", name=f"made{EVIL}", warnings=[warning], tool_version=f"1{EVIL}")
     reason = {"code": f"lost{EVIL}", "what": f"it ended{EVIL}", "where": f"server{EVIL}", "advice": EVIL}
     trials = sorted((made / "trials").iterdir())
-    changed(trials[0] / "manifest.json", doubts=[doubt])
+    changed(trials[0] / "manifest.json", warnings=[warning])
     changed(trials[1] / "manifest.json", status="failed", reason=reason)
     return made
 

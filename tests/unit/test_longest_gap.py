@@ -50,7 +50,7 @@ def gap_ms(made: Trial) -> float | None:
 
 
 def said(made: Trial) -> list[str]:
-    return [doubt.text for doubt in stalls.check(made)]
+    return [warning.text for warning in stalls.check(made)]
 
 
 def test_a_gap_is_the_longest_run_of_parts_without_anything() -> None:
@@ -119,15 +119,15 @@ def test_a_load_that_stood_still_is_told_with_what_it_lost() -> None:
 
 
 @pytest.mark.parametrize(
-    ("parts", "span_ns", "doubted"),
+    ("parts", "span_ns", "warns"),
     [(2, 40 * MS, False), (3, 40 * MS, True), (2, 400 * MS, False), (3, 400 * MS, True)],
 )
 def test_it_is_told_from_100_ms_and_a_twentieth_of_the_window_on(
-    parts: int, span_ns: int, doubted: bool
+    parts: int, span_ns: int, warns: bool
 ) -> None:
     moved = [SOME] * 20 + [NONE] * parts + [SOME] * (WINDOW - 20 - parts)
     made = trial(host("client", "send", [SOME]), host("server", "receive", moved, span_ns))
-    assert bool(said(made)) is doubted
+    assert bool(said(made)) is warns
 
 
 @pytest.mark.parametrize(
@@ -146,16 +146,16 @@ def test_pauses_that_were_asked_for_are_no_stalls(job: dict[str, Any]) -> None:
     assert not short or said(pair(STOOD_STILL, **short))
 
 
-@pytest.mark.parametrize(("wait_ms", "doubted"), [(1, True), (500, False)])
-def test_what_a_path_or_a_device_always_takes_is_no_stall(wait_ms: int, doubted: bool) -> None:
+@pytest.mark.parametrize(("wait_ms", "warns"), [(1, True), (500, False)])
+def test_what_a_path_or_a_device_always_takes_is_no_stall(wait_ms: int, warns: bool) -> None:
     wait_ns = wait_ms * MS
     slow = host("client", "alone", STOOD_STILL, workload="disk")
     slow.histograms[0] = Histogram(3, 3 * wait_ns, (bucket_of(wait_ns),), (3,))
-    assert bool(said(trial(slow))) is doubted
+    assert bool(said(trial(slow))) is warns
     far = pair(STOOD_STILL)
     trip = Reading(2000 * MS, 0, None, {("tcp.min_rtt_ns", "of=max"): wait_ns})
     far.hosts["client"].readings["tcp_info"] = {0: trip}
-    assert bool(said(far)) is doubted
+    assert bool(said(far)) is warns
 
 
 def test_a_load_of_many_pauses_is_one_that_pauses() -> None:
@@ -165,10 +165,10 @@ def test_a_load_of_many_pauses_is_one_that_pauses() -> None:
 
 
 @pytest.mark.parametrize(
-    ("response_ms", "waits_ms", "doubted"), [(790, 0, True), (1, 0, False), (1, 800, True)]
+    ("response_ms", "waits_ms", "warns"), [(790, 0, True), (1, 0, False), (1, 800, True)]
 )
 def test_where_nothing_was_due_an_open_loop_does_not_stand_still(
-    response_ms: int, waits_ms: int, doubted: bool
+    response_ms: int, waits_ms: int, warns: bool
 ) -> None:
     """Bursts with time between them, or a rate that is low: what was due did not wait."""
     asks = host("client", "send", STOOD_STILL, workload="request_response", arrivals={"law": {}})
@@ -180,5 +180,5 @@ def test_where_nothing_was_due_an_open_loop_does_not_stand_still(
     longest = response_ms * MS
     asks.more_histograms["response_time"] = {0: Histogram(1, longest, (bucket_of(longest),), (1,))}
     made = trial(asks, host("server", "receive", [SOME]))
-    assert bool(said(made)) is doubted
+    assert bool(said(made)) is warns
     assert gap_ms(made) == 800

@@ -80,11 +80,13 @@ def test_a_tunable_that_cuts_the_way_to_its_host_is_named() -> None:
     assert "leave out mtu" in refused.value.advice
 
 
-def test_what_nobody_saw_restored_is_a_doubt() -> None:
+def test_what_nobody_saw_restored_is_a_warning() -> None:
     error, account = turned("restore")
-    (doubt,) = account.doubts
-    assert error is None and doubt.code is WarningCode.TUNABLE_NOT_RESTORED and doubt.where == "host server"
-    assert "left to the guard on the host" in doubt.text and "mtu" in doubt.text
+    (warning,) = account.warnings
+    assert (
+        error is None and warning.code is WarningCode.TUNABLE_NOT_RESTORED and warning.where == "host server"
+    )
+    assert "left to the guard on the host" in warning.text and "mtu" in warning.text
 
 
 def test_a_guard_tells_what_it_was_lost_at() -> None:

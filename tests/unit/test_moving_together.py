@@ -40,7 +40,7 @@ def test_two_factors_of_which_one_follows_the_other(
 ) -> None:
     first, second = factors
     found = list(moving_together(factors, [{first.name: a, second.name: b} for a, b in points]))
-    assert [doubt.text for doubt in found] == (
+    assert [warning.text for warning in found] == (
         [f"{first.name} and {second.name} change together: what either does by itself cannot be told"]
         if told
         else []
@@ -74,4 +74,4 @@ def test_a_sentence_on_a_factor_names_what_changes_with_it(tmp_path: Path) -> No
     summary = analyse(read_dataset(folder))
     said = " ".join(sentence.text for sentence in sentences(summary))
     assert "From 1 to 32 connections, and window from 256KiB to 32KiB with it, the cost of a KiB" in said
-    assert any(str(doubt.code) == "factors_together" for doubt in summary.doubts)
+    assert any(str(warning.code) == "factors_together" for warning in summary.warnings)

@@ -79,7 +79,7 @@ def test_a_rate_that_still_rises_may_peak_beyond_the_last_level() -> None:
 def test_levels_that_are_all_alike_have_no_peak() -> None:
     (sentence,) = told(campaign({"guest": GUEST}))
     assert sentence.text == (
-        "Goodput is highest at 1 connection, with 400 [388, 412] Mbit/s, but no level is less beyond doubt: where it peaks is not"
+        "Goodput is highest at 1 connection, with 400 [388, 412] Mbit/s, but no level is surely less: where it peaks is not"
         " known."
     )
     assert sentence.about == "more"

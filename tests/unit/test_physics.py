@@ -48,8 +48,12 @@ def script(operations: list[dict[str, Any]], protocol: str = "tcp") -> dict[str,
 
 
 def texts(made: Trial) -> list[str]:
-    doubts = physics.check_trial(made, {}, Accounting())
-    return [doubt.text for doubt in doubts if doubt.code is WarningCode.PHYSICS and "bytes" in doubt.text]
+    warnings = physics.check_trial(made, {}, Accounting())
+    return [
+        warning.text
+        for warning in warnings
+        if warning.code is WarningCode.PHYSICS and "bytes" in warning.text
+    ]
 
 
 def paced() -> Trial:
@@ -60,8 +64,8 @@ def paced() -> Trial:
     return trial(host("client", "send", sends, records), host("server", "receive", takes, records))
 
 
-@pytest.mark.parametrize(("lies", "doubted"), [(1.0, False), (2.0, True)])
-def test_cycles_and_bytes_of_a_script_are_over_the_same_time(lies: float, doubted: bool) -> None:
+@pytest.mark.parametrize(("lies", "warns"), [(1.0, False), (2.0, True)])
+def test_cycles_and_bytes_of_a_script_are_over_the_same_time(lies: float, warns: bool) -> None:
     """A tenth of 200 ms of one CPU at 1 GHz for 1024 KiB: 19 531 cycles a KiB; 10 240 KiB/s while it worked, 5120 in all."""
     measured = {
         "goodput_bits_per_s": Measured(10_240 * 8192),
@@ -71,21 +75,21 @@ def test_cycles_and_bytes_of_a_script_are_over_the_same_time(lies: float, doubte
         "server.cpu_busy_ratio": Measured(0.0),
     }
     found = physics.check_cost(paced(), measured, CostBasis(tsc_hz={"client": HZ, "server": HZ}))
-    assert [doubt.where for doubt in found] == (["00000-1"] if doubted else [])
+    assert [warning.where for warning in found] == (["00000-1"] if warns else [])
 
 
 @pytest.mark.parametrize(
-    ("protocol", "taken", "doubted"), [("tcp", 1000, False), ("tcp", 1001, True), ("udp", 1500, False)]
+    ("protocol", "taken", "warns"), [("tcp", 1000, False), ("tcp", 1001, True), ("udp", 1500, False)]
 )
 def test_what_is_taken_of_a_script_is_held_against_what_was_sent_that_way(
-    protocol: str, taken: int, doubted: bool
+    protocol: str, taken: int, warns: bool
 ) -> None:
     """Of a dialogue whose answers are lost one end moves more than the other; of datagrams a path may carry two for one."""
     client = script([{"call": "write", "bytes": 1000}, {"call": "read", "bytes": 0}], protocol)
     server = script([{"call": "read", "bytes": taken}, {"call": "write", "bytes": 2000}], protocol)
     records = [("measured", 3000, 10_000)]
     found = texts(trial(host("client", "send", client, records), host("server", "receive", server, records)))
-    assert bool(found) is doubted, found
+    assert bool(found) is warns, found
 
 
 def test_of_datagrams_whose_answers_are_lost_more_came_than_were_answered() -> None:
@@ -97,12 +101,12 @@ def test_of_datagrams_whose_answers_are_lost_more_came_than_were_answered() -> N
     )
 
 
-@pytest.mark.parametrize(("before", "doubted"), [(40 << 20, False), (10 << 20, True)])
-def test_what_lay_in_buffers_when_the_window_began_was_on_the_wire_before(before: int, doubted: bool) -> None:
+@pytest.mark.parametrize(("before", "warns"), [(40 << 20, False), (10 << 20, True)])
+def test_what_lay_in_buffers_when_the_window_began_was_on_the_wire_before(before: int, warns: bool) -> None:
     """The kernel lets a receive buffer grow to 32 MiB, from the 128 KiB that it had at the start."""
     ready = {"connections": 1, "socket": {"receive_buffer_bytes": 131_072}}
     told = {"job": {}, "result": {"bytes": 110 << 20}, "ready": ready}
     records = [("warm_up", 10 << 20, before), ("measured", 100 << 20, 71 << 20)]
     made = trial(host("client", "send", told, records), host("server", "receive", told, records))
     found = texts(made)
-    assert any("fewer than" in text for text in found) is doubted, found
+    assert any("fewer than" in text for text in found) is warns, found

@@ -35,7 +35,7 @@ def line(
         times = {"window": "measured", "begin_ns": second * SECOND, "end_ns": (second + 1) * SECOND}
         for host, (moved, operations) in got.items():
             watcher.on_progress(host, {**times, "bytes": moved, "operations": operations})
-    watcher.on_trial_end(planned, {"reason": None, "doubts": []})
+    watcher.on_trial_end(planned, {"reason": None, "warnings": []})
     return capsys.readouterr().err.strip()
 
 
@@ -93,7 +93,7 @@ def test_of_a_script_the_line_tells_what_its_ends_got_in_the_time_in_which_it_ra
         "client": end_of_a_script("read", 1_000_000, 500, "send"),
         "server": end_of_a_script("write", 10_000_000, 500, "receive"),
     }
-    watcher.on_trial_end(design.trials[0], {"reason": None, "doubts": [], "hosts": hosts})
+    watcher.on_trial_end(design.trials[0], {"reason": None, "warnings": [], "hosts": hosts})
     assert capsys.readouterr().err.strip() == "trial 1 of 1: 16.00 Mbit/s"
 
 

@@ -258,9 +258,9 @@ def test_a_rate_that_is_out_of_reach_is_said() -> None:
     got = [transaction([operation("read", 20, 1280, 0, 1000)], 20)]
     records = [(1000, 1280, 20)]
     made = trial(host("client", "send", sent, records), host("server", "receive", got, records))
-    (doubt,) = script.check(made)
-    assert doubt.code is WarningCode.RESPONSE_CENSORED
-    assert "480 of 500 iterations that were due had not begun" in doubt.text
+    (warning,) = script.check(made)
+    assert warning.code is WarningCode.RESPONSE_CENSORED
+    assert "480 of 500 iterations that were due had not begun" in warning.text
     sent[0]["missed_iterations"] = 0
     assert not list(script.check(made))
 

@@ -26,7 +26,7 @@ def searched(folder: Path, found: Found) -> Path:
     return made
 
 
-def test_json_has_the_rates_by_number_and_the_doubts(
+def test_json_has_the_rates_by_number_and_the_warnings(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     found = Found("p1", {}, 2000.0, 1900.0, 2100.0, 1950, 3, "precise", "the generator may be the limit")

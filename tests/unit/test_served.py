@@ -256,11 +256,11 @@ def test_a_flush_is_under_way_once_though_the_block_layer_counts_it_as_a_write_a
 
 
 @pytest.mark.parametrize(
-    ("busy_ns", "share", "doubted"),
+    ("busy_ns", "share", "warns"),
     [(SPAN_NS // 2, 0.5, False), (SPAN_NS + 2 * 10**6, 1.0, False), (SPAN_NS * 3 // 2, 1.5, True)],
 )
-def test_a_device_is_busy_all_the_time_at_most_and_what_a_tick_does_not_explain_is_doubted(
-    busy_ns: int, share: float, doubted: bool
+def test_a_device_is_busy_all_the_time_at_most_and_what_a_tick_does_not_explain_is_warned_of(
+    busy_ns: int, share: float, warns: bool
 ) -> None:
     trial = machine()
     disks = {("disk.read_bytes", "dev=vda"): 4096, ("disk.write_bytes", "dev=vda"): 0}
@@ -269,9 +269,9 @@ def test_a_device_is_busy_all_the_time_at_most_and_what_a_tick_does_not_explain_
     name = "client-1.device_busy_ratio"
     found = measure_named(trial, name, CostBasis())
     assert found.value == share
-    doubts = physics.check_shares(trial, {name: found})
-    assert [doubt.code for doubt in doubts] == [WarningCode.PHYSICS] * doubted
-    assert not doubted or "150.0%" in doubts[0].text
+    warnings = physics.check_shares(trial, {name: found})
+    assert [warning.code for warning in warnings] == [WarningCode.PHYSICS] * warns
+    assert not warns or "150.0%" in warnings[0].text
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from iodyno.analysis.factors import FactorLevels
 from iodyno.analysis.summary import CampaignSummary
 from iodyno.cli import disk, rr
 from iodyno.core.outcome import Estimate
-from iodyno.core.warnings import Doubt, WarningCode
+from iodyno.core.warnings import Warning, WarningCode
 from iodyno.report.answer import answer
 from iodyno.report.sentences import sentences
 from iodyno.report.storage import storage_tables
@@ -145,8 +145,8 @@ def test_points_of_which_no_client_is_shown_are_counted_and_the_least_fair_is_sh
 
 def test_a_client_that_was_lost_is_marked_and_is_not_called_slow() -> None:
     made = shared_by(3, (100.0, 90.0, 40.0), fairness=(0.9,))
-    lost = Doubt(WarningCode.CLIENT_LOST, "the client was lost", "00000-1, host client-3")
-    made = replace(made, points=(replace(made.points[0], doubts=(lost,)),))
+    lost = Warning(WarningCode.CLIENT_LOST, "the client was lost", "00000-1, host client-3")
+    made = replace(made, points=(replace(made.points[0], warnings=(lost,)),))
     assert [row[1].text for row in storage_tables(made)[-1].rows] == [
         "client-1",
         "client-2",

@@ -387,7 +387,7 @@ def test_an_older_file_is_read_with_the_names_of_now(tmp_path: Path) -> None:
     }
     now = {
         "hosts": {"server": {"tunables": {"mtu": 9000}, "version": "knobs and so on"}},
-        "doubts": ["tunable_left"],
+        "warnings": ["tunable_left"],
     }
     for version, meant in ((4, now), (5, written)):
         write_json_atomically(tmp_path / "manifest.json", {"schema_version": version} | written)

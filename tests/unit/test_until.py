@@ -346,7 +346,7 @@ def test_a_campaign_stops_when_it_is_decided(tmp_path: Path) -> None:
     # The blocks are complete, so that drift falls on all points.
     assert len(notes.manifests) == 4 * found.blocks
     summary = analyse(read_dataset(folder))
-    assert summary.planned == found.trials and not any("planned trials" in d.text for d in summary.doubts)
+    assert summary.planned == found.trials and not any("planned trials" in d.text for d in summary.warnings)
     assert sentences(summary)[0].text.startswith(f"Yes: {RATIO}. client.cpu_ns_per_kib at size=1KiB over")
     assert campaign(summary)["decision"]["answer"] == "yes"
     again = Notes()

@@ -18,7 +18,7 @@ from iodyno.analysis.decisions.verdicts import Verdict
 from iodyno.analysis.summary import CampaignSummary
 from iodyno.cli import right_now
 from iodyno.core.outcome import Estimate
-from iodyno.core.warnings import Doubt, WarningCode
+from iodyno.core.warnings import Warning, WarningCode
 from iodyno.report import html
 from iodyno.report.csv import as_csv
 from iodyno.report.figures import cost_by_class, cost_vs_factor, draw
@@ -34,9 +34,9 @@ from iodyno.report.verdicts import verdict_note, verdict_table, verdict_values
 def void_at(*places: int) -> CampaignSummary:
     """The tables of 2008, with CPU time stolen from the sender at these points."""
     made = made_summary.summary()
-    stolen = Doubt(WarningCode.COST_VOID, "sut: with 2.0% of the CPUs stolen, nothing is claimed", "t")
+    stolen = Warning(WarningCode.COST_VOID, "sut: with 2.0% of the CPUs stolen, nothing is claimed", "t")
     points = [
-        replace(point, doubts=(*point.doubts, stolen)) if number in places else point
+        replace(point, warnings=(*point.warnings, stolen)) if number in places else point
         for number, point in enumerate(made.points)
     ]
     return replace(made, points=tuple(points))

@@ -1,11 +1,11 @@
-"""Every doubt can be shown."""
+"""Every warning can be shown."""
 
 from __future__ import annotations
 
 import pytest
 
-from iodyno.core.warnings import Doubt, WarningCode
-from iodyno.report.doubts import TITLES
+from iodyno.core.warnings import Warning, WarningCode
+from iodyno.report.warnings import TITLES
 
 
 @pytest.mark.parametrize("code", list(WarningCode))
@@ -16,9 +16,9 @@ def test_every_code_has_a_heading_of_its_own(code: WarningCode) -> None:
 
 def test_a_line_names_the_place_once() -> None:
     said = "server: the idle machine was 98.8% busy"
-    assert Doubt(WarningCode.BACKGROUND, said, "server").line == said
-    assert Doubt(WarningCode.BACKGROUND, said, "client").line == f"client: {said}"
-    assert Doubt(WarningCode.BACKGROUND, said).line == said
+    assert Warning(WarningCode.BACKGROUND, said, "server").line == said
+    assert Warning(WarningCode.BACKGROUND, said, "client").line == f"client: {said}"
+    assert Warning(WarningCode.BACKGROUND, said).line == said
 
 
 def test_an_option_that_was_not_obtained_may_be_of_a_disk() -> None:

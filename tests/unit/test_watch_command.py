@@ -90,11 +90,11 @@ def test_a_live_board_tells_what_happens(tmp_path: Path) -> None:
         until(lambda: (board.refresh(), board.progress.stage == "opening the hosts")[1])
         assert "no trial yet" in shown(board) and "opening the hosts" in shown(board)
         tell_trial(feed, 0, intervals=4, pace=lambda _: None, end=False)
-        feed.event("doubt", code="host_busy", text="it is busy", where="host server")
+        feed.event("warning", code="host_busy", text="it is busy", where="host server")
         until(lambda: (board.refresh(), len(board.samples) == 8)[1])
         state = board.state()
         assert state["phase"] == "running" and state["current"] == "00000-1" and 50 < state["left_s"] <= 60
-        assert state["doubts"] == ["host server: it is busy"]
+        assert state["warnings"] == ["host server: it is busy"]
         assert "1 min left" in shown(board) or " s left" in shown(board)
         kinds = [message.kind for message in board.greeting()]
         assert kinds == ["state", "trials"] + ["sample"] * 8
@@ -142,9 +142,9 @@ def test_a_frame_fits_an_old_terminal(tmp_path: Path, hosts: int) -> None:
     feed.event("begin", name="made " * 30, trials=4, pid=1)
     names = [f"client{number:02d}" for number in range(hosts)]
     tell_trial(feed, 0, names, intervals=9, pace=lambda _: None, end=False)
-    feed.event("doubt", code="x", text="long " * 40, where="host y")
+    feed.event("warning", code="x", text="long " * 40, where="host y")
     board = Board(folder)
-    until(lambda: (board.refresh(), len(board.samples) == 9 * hosts and board.progress.doubts)[1])
+    until(lambda: (board.refresh(), len(board.samples) == 9 * hosts and board.progress.warnings)[1])
     feed.close("finished")
     lines = shown(board).splitlines()
     assert len(lines) <= 23 and max(map(len, lines)) <= 80, lines
@@ -178,7 +178,7 @@ def test_a_feed_of_another_version_is_counted_and_followed(tmp_path: Path) -> No
     feed = Feed(folder)
     feed.event("begin", name="made", trials=4, pid=1)
     board = Board(folder)
-    for kind in ("stage", "time_left", "done", "doubt", "look", "from the future"):
+    for kind in ("stage", "time_left", "done", "warning", "look", "from the future"):
         feed.event(kind)
     tell_trial(feed, 0, intervals=2, pace=lambda _: None, end=False)
     feed.record("00000-1", "client", {}, json.dumps(line("client", 2)["record"]).encode())

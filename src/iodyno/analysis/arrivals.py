@@ -15,7 +15,7 @@ from iodyno.analysis.histogram import Histogram, bucket_of, merge
 from iodyno.analysis.measured import Measured, missing, total_ratio
 from iodyno.analysis.script_bytes import operations_of
 from iodyno.analysis.script_time import worked
-from iodyno.core.warnings import Doubt, WarningCode
+from iodyno.core.warnings import Warning, WarningCode
 
 if TYPE_CHECKING:
     from iodyno.analysis.dataset import HostData, Trial
@@ -158,8 +158,8 @@ def voided(trials: list[Trial]) -> list[Trial]:
         if why is None:
             found.append(trial)
         else:
-            doubt = Doubt(WarningCode.GENERATOR_BEHIND, why, trial.name)
-            found.append(replace(trial, status="void", reason=why, doubts=(*trial.doubts, doubt)))
+            warning = Warning(WarningCode.GENERATOR_BEHIND, why, trial.name)
+            found.append(replace(trial, status="void", reason=why, warnings=(*trial.warnings, warning)))
     return found
 
 
@@ -184,8 +184,8 @@ def longest_response_ns(trial: Trial) -> float:
     return max(merge(_times(sender, "response_time")).quantile(1.0) or 0.0, _left(sender)[1])
 
 
-def check(trial: Trial) -> Iterator[Doubt]:
-    """Doubts about an open loop that does not void its trial."""
+def check(trial: Trial) -> Iterator[Warning]:
+    """Warnings about an open loop that does not void its trial."""
     sender = trial.end("send")
     if sender is None or not is_open(trial):
         return
@@ -199,14 +199,14 @@ def check(trial: Trial) -> Iterator[Doubt]:
             f"{count} still waited when the measured window ended, the oldest for {oldest_ns / 1e6:.1f} ms:"
             " more was offered than the path took, and response times are lower bounds"
         )
-        yield Doubt(WarningCode.RESPONSE_CENSORED, text, trial.name)
+        yield Warning(WarningCode.RESPONSE_CENSORED, text, trial.name)
     spun = (sender.growth(SENSOR, "arrivals.spun_ns") or 0) / sender.measured_ns if sender.measured_ns else 0
     if spun > SPUN_LEAST:
         text = (
             f"{sender.name}: {spun:.0%} of a CPU was spent looking at the clock, to begin operations on time;"
             " it is in that host's cost"
         )
-        yield Doubt(WarningCode.SPIN_IN_COST, text, trial.name)
+        yield Warning(WarningCode.SPIN_IN_COST, text, trial.name)
 
 
 _NOTHING = "no operation was completed in the measured window"

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from iodyno.analysis.arrivals import operations
 from iodyno.analysis.dataset import HostData, Trial
 from iodyno.analysis.measured import Measured, missing
-from iodyno.core.warnings import Doubt, WarningCode
+from iodyno.core.warnings import Warning, WarningCode
 
 _DATAGRAMS = "datagram"
 TOLERANCE = 0.01
@@ -83,15 +83,15 @@ def law_ratio(trial: Trial) -> Measured:
     )
 
 
-def check(trial: Trial) -> Iterator[Doubt]:
-    """A doubt where the law does not hold, or holds for a while where it should not."""
+def check(trial: Trial) -> Iterator[Warning]:
+    """A warning where the law does not hold, or holds for a while where it should not."""
     blocks, sender = of(trial), trial.end("send")
     if blocks is None or sender is None or not sender.measured_ns:
         return
     yield from _off(trial, blocks, sender) if blocks.never_full else _starved(trial, blocks, sender)
 
 
-def _off(trial: Trial, blocks: Blocks, sender: HostData) -> Iterator[Doubt]:
+def _off(trial: Trial, blocks: Blocks, sender: HostData) -> Iterator[Warning]:
     """A part of a round that the measured window cuts off is allowed for."""
     found = law_ratio(trial)
     if found.value is None or abs(found.value - 1) <= TOLERANCE + blocks.timeout_ns / sender.measured_ns:
@@ -102,10 +102,10 @@ def _off(trial: Trial, blocks: Blocks, sender: HostData) -> Iterator[Doubt]:
         " measured; requests were lost, or the client or the kernel's timer came late (before Linux 6.18 it counts in"
         " ticks)"
     )
-    yield Doubt(WarningCode.PHYSICS, text, trial.name)
+    yield Warning(WarningCode.PHYSICS, text, trial.name)
 
 
-def _starved(trial: Trial, blocks: Blocks, sender: HostData) -> Iterator[Doubt]:
+def _starved(trial: Trial, blocks: Blocks, sender: HostData) -> Iterator[Warning]:
     """Requests without an answer leave too few under way to fill a block, until they are given up or sent again."""
     metrics = ("datagram.lost", "datagram.retries")
     unanswered = sum(sender.growth(_DATAGRAMS, metric) or 0 for metric in metrics)
@@ -121,4 +121,4 @@ def _starved(trial: Trial, blocks: Blocks, sender: HostData) -> Iterator[Doubt]:
         f" than {blocks.packets} are under way a block of {blocks.packets} packets comes by its timeout of"
         f" {blocks.timeout_ns / 1e6:g} ms; try smaller blocks, adaptive: on or a shorter `answer_timeout`"
     )
-    yield Doubt(WarningCode.DATAGRAMS_LOST, text, trial.name)
+    yield Warning(WarningCode.DATAGRAMS_LOST, text, trial.name)

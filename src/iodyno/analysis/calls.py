@@ -1,4 +1,4 @@
-"""Doubts that the load's own rare events raise: copies where there was to be none, connections that could not be made,
+"""Warnings that the load's own rare events raise: copies where there was to be none, connections that could not be made,
 and payload both ways that does not add up.
 """
 
@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from iodyno.analysis.dataset import HostData, Trial
-from iodyno.core.warnings import Doubt, WarningCode
+from iodyno.core.warnings import Warning, WarningCode
 
 COPIED_SHARE = 0.99
 """From this share of copied sends on, zero copy was zero copy by name only. chosen: the kernel copies all or hardly any
@@ -17,23 +17,23 @@ PORTS_SHARE = 0.01
 several times an exchange, so that 1 % of them is some per cent of the rate."""
 
 
-def check(trial: Trial) -> list[Doubt]:
-    """Every doubt of these kinds."""
+def check(trial: Trial) -> list[Warning]:
+    """Every warning of these kinds."""
     found = [*_both_ways(trial)]
     for host in trial.hosts.values():
         found += [*_copied(host, trial), *_connects(host, trial)]
     return found
 
 
-def _copied(host: HostData, trial: Trial) -> Iterator[Doubt]:
+def _copied(host: HostData, trial: Trial) -> Iterator[Warning]:
     completed = host.growth("zerocopy", "zerocopy.completed")
     copied = host.growth("zerocopy", "zerocopy.copied")
     if completed and copied is not None and copied >= COPIED_SHARE * completed:
         text = f"the kernel copied {copied} of {completed} sends that were to go without a copy: over this path it must"
-        yield Doubt(WarningCode.OPTION_NOT_OBTAINED, text, f"{trial.name} {host.name}")
+        yield Warning(WarningCode.OPTION_NOT_OBTAINED, text, f"{trial.name} {host.name}")
 
 
-def _connects(host: HostData, trial: Trial) -> Iterator[Doubt]:
+def _connects(host: HostData, trial: Trial) -> Iterator[Warning]:
     opened = host.growth("connects", "connect.opened")
     if opened is None:
         return
@@ -42,21 +42,21 @@ def _connects(host: HostData, trial: Trial) -> Iterator[Doubt]:
     failed = host.growth("connects", "connect.failed") or 0
     if refused and host.role == "receive":
         text = f"{refused} connections that did not show the trial's token were turned away while the load was on"
-        yield Doubt(WarningCode.FOREIGN_CONNECTION, text, where)
+        yield Warning(WarningCode.FOREIGN_CONNECTION, text, where)
         refused = 0
     if refused or failed:
         text = f"{refused} connections were refused and {failed} broke, beside {opened} that were opened"
-        yield Doubt(WarningCode.CONNECTIONS_LOST, text, where)
+        yield Warning(WarningCode.CONNECTIONS_LOST, text, where)
     portless = host.growth("connects", "connect.without_port") or 0
     if portless > PORTS_SHARE * opened:
         text = (
             f"{portless} attempts found no local port, beside {opened} connections: ports bound the rate;"
             " widen net.ipv4.ip_local_port_range"
         )
-        yield Doubt(WarningCode.GENERATOR_LIMITED, text, where)
+        yield Warning(WarningCode.GENERATOR_LIMITED, text, where)
 
 
-def _both_ways(trial: Trial) -> Iterator[Doubt]:
+def _both_ways(trial: Trial) -> Iterator[Warning]:
     """What an end got in all, the other one sent. Over the measured window, less may have come than was sent."""
     if trial.direction != "both" or len(trial.hosts) != 2:
         return
@@ -69,4 +69,4 @@ def _both_ways(trial: Trial) -> Iterator[Doubt]:
         ]
         if got is not None and sent and got > sum(sent):
             text = f"{host.name} got {got} bytes, more than the {sum(sent)} that {other.name} sent"
-            yield Doubt(WarningCode.PHYSICS, text, trial.name)
+            yield Warning(WarningCode.PHYSICS, text, trial.name)

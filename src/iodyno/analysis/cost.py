@@ -35,7 +35,7 @@ Unit = Literal["KiB", "operation", "packet"]
 CYCLES = "cycles"
 OTHERS_POINTS = 0.02
 """Points by which other tasks may have less CPU time under load than without, and idle time below which CPUs count as full
-(chosen: as much as the background may move before it is a doubt)."""
+(chosen: as much as the background may move before it is a warning)."""
 TOLERANCE = 0.1
 """Share of a cost by which its parts may be off (chosen: what a background that wanders makes of a small load)."""
 _KIB_BYTES = 1024

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from iodyno.analysis.dataset import HostData, Trial
 from iodyno.analysis.measured import Measured, missing, total_ratio
-from iodyno.core.warnings import Doubt, WarningCode
+from iodyno.core.warnings import Warning, WarningCode
 
 SENSOR = "datagram"
 """Name of the load's own counters of datagrams."""
@@ -70,8 +70,8 @@ def server_batch_mean(trial: Trial) -> Measured:
     return total_ratio([(float(h.sum_ns), float(h.count)) for h in taken])
 
 
-def check(trial: Trial) -> list[Doubt]:
-    """Every doubt that the datagrams of a trial raise."""
+def check(trial: Trial) -> list[Warning]:
+    """Every warning that the datagrams of a trial raise."""
     return [*_lost(trial), *_disordered(trial), *_foreign(trial), *_fragments(trial)]
 
 
@@ -106,7 +106,7 @@ def _rate(host: HostData, sensor: str, metric: str, *, at_once: float) -> Measur
     return total_ratio([(r.values[metric, ""], r.span_ns) for r in readings], scale=1e9, at_once=at_once)
 
 
-def _lost(trial: Trial) -> Iterator[Doubt]:
+def _lost(trial: Trial) -> Iterator[Warning]:
     end = who_waits(trial)
     lost = end.growth(SENSOR, "datagram.lost") if end else None
     if end is None or not lost:
@@ -123,10 +123,10 @@ def _lost(trial: Trial) -> Iterator[Doubt]:
     }
     for name, dropped in full.items():
         text += f"; a full socket buffer on {name} cost {dropped}: try a larger `window`"
-    yield Doubt(WarningCode.DATAGRAMS_LOST, text, trial.name)
+    yield Warning(WarningCode.DATAGRAMS_LOST, text, trial.name)
 
 
-def _disordered(trial: Trial) -> Iterator[Doubt]:
+def _disordered(trial: Trial) -> Iterator[Warning]:
     end = who_waits(trial)
     if end is None:
         return
@@ -135,20 +135,20 @@ def _disordered(trial: Trial) -> Iterator[Doubt]:
     if any(counts.values()):
         what = " and ".join(f"{count} {words}" for words, count in counts.items() if count)
         received = end.growth(SENSOR, "datagram.received") or 0
-        yield Doubt(
+        yield Warning(
             WarningCode.DATAGRAMS_DISORDERED, f"of {received} datagrams that were received {what}", trial.name
         )
 
 
-def _foreign(trial: Trial) -> Iterator[Doubt]:
+def _foreign(trial: Trial) -> Iterator[Warning]:
     for host in trial.hosts.values():
         foreign = host.growth(SENSOR, "datagram.foreign") or 0
         if foreign >= FOREIGN_LEAST:
             text = f"{foreign} datagrams that were none of the trial's were ignored"
-            yield Doubt(WarningCode.FOREIGN_CONNECTION, text, f"{trial.name}, host {host.name}")
+            yield Warning(WarningCode.FOREIGN_CONNECTION, text, f"{trial.name}, host {host.name}")
 
 
-def _fragments(trial: Trial) -> Iterator[Doubt]:
+def _fragments(trial: Trial) -> Iterator[Warning]:
     """Messages longer than the path takes whole are cut into fragments, and one lost fragment is the loss of all."""
     sender = trial.end("send")
     if sender is None or not sender.measured_readings(SENSOR):
@@ -162,4 +162,4 @@ def _fragments(trial: Trial) -> Iterator[Doubt]:
         size = job.get(key)
         if whole and size and size > whole:
             text = f"{name} of {size} bytes are cut into fragments: the path takes {whole} bytes whole"
-            yield Doubt(WarningCode.FRAGMENTS, text, trial.name)
+            yield Warning(WarningCode.FRAGMENTS, text, trial.name)

@@ -21,7 +21,7 @@ from iodyno.analysis.script_bytes import operations_of, with_what_was_taken
 from iodyno.analysis.storage import cache
 from iodyno.core.limiter import Perturbation
 from iodyno.core.outcome import bystanders_of
-from iodyno.core.warnings import Doubt, WarningCode
+from iodyno.core.warnings import Warning, WarningCode
 from iodyno.core.workload import EXCHANGES, Level
 from iodyno.store.reader import Campaign, StoredTrial, read_campaign
 
@@ -54,7 +54,7 @@ class Trial:
     reason: str | None
     started_wall: str
     manifest: Mapping[str, Any]
-    doubts: tuple[Doubt, ...] = ()
+    warnings: tuple[Warning, ...] = ()
     hosts: dict[str, HostData] = field(default_factory=dict)
     perturbation: Perturbation | None = None
     bystanders: dict[str, Trial] = field(default_factory=dict)
@@ -158,7 +158,7 @@ class Dataset:
     experiment_text: str
     trials: list[Trial]
     background: dict[str, Trial]
-    doubts: tuple[Doubt, ...] = ()
+    warnings: tuple[Warning, ...] = ()
     proofs: list[Trial] = field(default_factory=list)
     stored: Campaign | None = field(default=None, repr=False)
     held: HeldRows | None = field(default=None, repr=False)
@@ -262,7 +262,7 @@ def read_dataset(folder: Path | str) -> Dataset:
         experiment_text=campaign.experiment_text,
         trials=[trial for trial in trials if trial.perturbation is None],
         background=background,
-        doubts=_doubts(campaign.header.get("doubts", ())),
+        warnings=_warnings(campaign.header.get("warnings", ())),
         proofs=[trial for trial in trials if trial.perturbation is not None],
         stored=campaign,
         held=held,
@@ -291,7 +291,7 @@ def _trial(stored: StoredTrial, header: Mapping[str, Any]) -> Trial:
         reason=said,
         started_wall=manifest.get("started_wall", ""),
         manifest=manifest,
-        doubts=_doubts(manifest.get("doubts", ()), stored.name),
+        warnings=_warnings(manifest.get("warnings", ()), stored.name),
         hosts=_hosts(manifest, header) if stored.counts else {},
         perturbation=_perturbation(manifest.get("perturbation")),
     )
@@ -306,7 +306,7 @@ def _trial(stored: StoredTrial, header: Mapping[str, Any]) -> Trial:
     if stored.counts:
         found.bystanders = {
             name: replace(
-                found, manifest=each, settings=each["settings"], hosts=_hosts(each, header), doubts=()
+                found, manifest=each, settings=each["settings"], hosts=_hosts(each, header), warnings=()
             )
             for name, each in bystanders_of(manifest).items()
         }
@@ -367,10 +367,10 @@ def _bracketed(where: object) -> str:
     return f"({where})" if where else ""
 
 
-def _doubts(stored: Iterable[Mapping[str, str]], where: str = "") -> tuple[Doubt, ...]:
+def _warnings(stored: Iterable[Mapping[str, str]], where: str = "") -> tuple[Warning, ...]:
     known = {code.value: code for code in WarningCode}
     return tuple(
-        Doubt(known[d["code"]], d["text"], ", ".join(filter(None, (where, d.get("where")))))
+        Warning(known[d["code"]], d["text"], ", ".join(filter(None, (where, d.get("where")))))
         for d in stored
         if d.get("code") in known
     )

@@ -11,7 +11,7 @@ import numpy as np
 from iodyno.analysis.dataset import Dataset
 from iodyno.core.factor import VARIANT, parameter_of
 from iodyno.core.script.parameters import workload_of_stored
-from iodyno.core.warnings import Doubt, WarningCode
+from iodyno.core.warnings import Warning, WarningCode
 from iodyno.core.workload import Level, Parameter
 
 _ONE_ORDER = 0.95
@@ -56,8 +56,8 @@ def factors_of(dataset: Dataset) -> tuple[FactorLevels, ...]:
 
 def moving_together(
     factors: Sequence[FactorLevels], points: Sequence[Mapping[str, Level]]
-) -> Iterator[Doubt]:
-    """A doubt for each two settings that change together over the points of a campaign: what is set together with a factor, and
+) -> Iterator[Warning]:
+    """A warning for each two settings that change together over the points of a campaign: what is set together with a factor, and
     two factors of which one follows the other (words that come in pairs, numbers in one order: ranks with a correlation of 0.95
     or more, chosen). A variant is a name for settings that change together, and none is told of it."""
     varying = [factor for factor in factors if factor.varies and factor.name != VARIANT]
@@ -67,7 +67,7 @@ def moving_together(
         if len({point.get(other) for point in points}) > 1:
             names = " and ".join(name.replace("_", " ") for name in (one, other))
             text = f"{names} change together: what either does by itself cannot be told"
-            yield Doubt(WarningCode.FACTORS_TOGETHER, text)
+            yield Warning(WarningCode.FACTORS_TOGETHER, text)
 
 
 def _follow(one: FactorLevels, other: FactorLevels, points: Sequence[Mapping[str, Level]]) -> bool:

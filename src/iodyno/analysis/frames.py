@@ -26,7 +26,7 @@ _TRIALS = {
     "started_wall": "VARCHAR",
     "overhead_ns": "BIGINT",
     "skew_ns": "BIGINT",
-    "doubts": "BIGINT",
+    "warnings": "BIGINT",
 }
 _OUTCOMES = {"outcome": "VARCHAR", "value": "DOUBLE", "unit": "VARCHAR"}
 _POINTS = {
@@ -67,7 +67,7 @@ class CampaignFrames:
             [
                 *(trial.name, trial.order, trial.attempt, trial.block, trial.replicate, trial.point),
                 *(trial.status, trial.reason, trial.started_wall, trial.overhead_ns, trial.skew_ns),
-                *(len(trial.doubts), *self._levels(trial.point)),
+                *(len(trial.warnings), *self._levels(trial.point)),
             ]
             for trial in self.summary.trials
         )

@@ -47,14 +47,14 @@ from iodyno.analysis.stacks import (
 )
 from iodyno.analysis.storage import roles
 from iodyno.core.outcome import Estimate
-from iodyno.core.warnings import Doubt, WarningCode
+from iodyno.core.warnings import Warning, WarningCode
 from iodyno.core.workload import Level
 
 LOST_MOST = 0.05
-"""Share of lost samples over which a profile is doubted (chosen: as much as a small function's whole share)."""
+"""Share of lost samples over which a profile is warned of (chosen: as much as a small function's whole share)."""
 
 FOREIGN_MOST = 0.05
-"""Share of busy time in other programs over which it is doubted (chosen: as much as an idle host may be busy)."""
+"""Share of busy time in other programs over which it is warned of (chosen: as much as an idle host may be busy)."""
 
 OWN_LEAST = 0.1
 """Share of a function of the load's own program in all that it calls from which on it does something itself (chosen)."""
@@ -138,7 +138,7 @@ class PointProfile:
     basis: str
     sampling: Sampling
     weights: tuple[Numbers, ...]
-    doubts: tuple[Doubt, ...] = ()
+    warnings: tuple[Warning, ...] = ()
     reach: Reach = "all"
     lacks: tuple[str, ...] = ()
     per: Per = "KiB"
@@ -372,13 +372,13 @@ def point_profile(
         [trial.hosts[host] for trial, *_ in taken], sum(table.samples(r) for _, r, *_ in taken)
     )
     lacks = tuple(dict.fromkeys(text for trial, *_ in taken if (text := what_lacks(trial, host))))
-    doubts = [Doubt(WarningCode.SENSOR_MISSING, f"{host}: {text}", where) for text in lacks]
+    warnings = [Warning(WarningCode.SENSOR_MISSING, f"{host}: {text}", where) for text in lacks]
     if sampling.lost > LOST_MOST * (sampling.samples + sampling.idle_samples + sampling.lost):
         text = f"{host}: {sampling.lost} samples were lost beside {sampling.samples} that count"
-        doubts.append(Doubt(WarningCode.SENSOR_MISSING, text, where))
+        warnings.append(Warning(WarningCode.SENSOR_MISSING, text, where))
     if reasons:
         text = f"{host}: {len(reasons)} of {len(trials)} trials have no profile: {'; '.join(sorted(set(reasons)))}"
-        doubts.append(Doubt(WarningCode.SENSOR_MISSING, text, where))
+        warnings.append(Warning(WarningCode.SENSOR_MISSING, text, where))
     per = per_what(trials[0])
     with_programs = any(roles.are_known(trial.hosts[host]) for trial, *_ in taken)
     kept = tuple(rows if with_programs else rows[~table.foreign[rows]] for _, rows, *_ in taken)
@@ -391,7 +391,7 @@ def point_profile(
     foreign = 1 - sum(float(one.sum()) for one in map(table.weighed, kept, weights)) / sampling.samples
     if foreign > FOREIGN_MOST:
         text = f"{host}: {foreign:.0%} of its busy time went into other programs, which is left out of the cost by function"
-        doubts.append(Doubt(WarningCode.HOST_BUSY, text, where))
+        warnings.append(Warning(WarningCode.HOST_BUSY, text, where))
     return PointProfile(
         point=trials[0].point,
         levels=trials[0].levels,
@@ -405,7 +405,7 @@ def point_profile(
         basis=" and ".join(sorted({basis for *_, basis in taken})),
         sampling=sampling,
         weights=weights,
-        doubts=tuple(doubts),
+        warnings=tuple(warnings),
         reach=reach,
         lacks=lacks,
         per=per,

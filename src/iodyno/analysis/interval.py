@@ -18,7 +18,7 @@ from iodyno.analysis import chance
 from iodyno.analysis.histogram import Histogram, bounds_of
 from iodyno.analysis.measured import Measured
 from iodyno.core.outcome import Estimate, Median
-from iodyno.core.warnings import Doubt, WarningCode
+from iodyno.core.warnings import Warning, WarningCode
 
 Numbers = npt.NDArray[np.float64]
 
@@ -88,13 +88,13 @@ def estimate(
     warnings = []
     if len(known) == 1:
         text = "one trial only: its interval does not hold what varies between trials"
-        warnings.append(Doubt(WarningCode.ONE_TRIAL, text, where))
+        warnings.append(Warning(WarningCode.ONE_TRIAL, text, where))
     elif len(known) == 2:
         text = f"two trials only: {_of_two(values, method != plain)}"
-        warnings.append(Doubt(WarningCode.FEW_REPLICATES, text, where))
+        warnings.append(Warning(WarningCode.FEW_REPLICATES, text, where))
     robust = median_interval(values)
     if robust and _disagree(fmean(values), low, high, robust):
-        warnings.append(Doubt(WarningCode.OUTLIER, _decided(fmean(values), robust), where))
+        warnings.append(Warning(WarningCode.OUTLIER, _decided(fmean(values), robust), where))
     return Estimate(
         estimate=fmean(values),
         low=low,

@@ -54,7 +54,7 @@ def missing(reason: str) -> Measured:
 def share(found: Measured, resolution: float) -> Measured:
     """A part of a whole, measured by clocks that may have it off by `resolution`: not below 0 or above 1 by that.
 
-    What is further out is wrong and not coarse: it stays as it was measured, and is a doubt (`physics.check_shares`).
+    What is further out is wrong and not coarse: it stays as it was measured, and is a warning (`physics.check_shares`).
     """
     if found.value is None or not -resolution <= found.value <= 1 + resolution:
         return found

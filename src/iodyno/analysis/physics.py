@@ -27,7 +27,7 @@ from iodyno.analysis.script_bytes import SENDS, TAKES
 from iodyno.analysis.script_time import worked
 from iodyno.core.outcome import OUTCOMES
 from iodyno.core.path import OWN_KERNEL
-from iodyno.core.warnings import Doubt, WarningCode
+from iodyno.core.warnings import Warning, WarningCode
 
 IDLE_POINTS = 0.05
 """Idle time by the kernel's switches and by /proc/stat agree within this (chosen: they differed by 1.3 points with a
@@ -60,8 +60,10 @@ _BUFFER_MAX = 32 << 20
 default (ip-sysctl.rst: 6 MiB; 32 MiB since Linux 6.16)."""
 
 
-def check_trial(trial: Trial, hello: Mapping[str, Mapping[str, Any]], accounting: Accounting) -> list[Doubt]:
-    """Every doubt that the trial's own numbers raise. `hello`: what each agent said of its host."""
+def check_trial(
+    trial: Trial, hello: Mapping[str, Mapping[str, Any]], accounting: Accounting
+) -> list[Warning]:
+    """Every warning that the trial's own numbers raise. `hello`: what each agent said of its host."""
     found = [*_bytes(trial), *_little(trial, hello), *_receive_side(trial, hello)]
     found += [
         *arrivals.check(trial),
@@ -83,7 +85,7 @@ def check_trial(trial: Trial, hello: Mapping[str, Mapping[str, Any]], accounting
     return found
 
 
-def check_shares(trial: Trial, measured: Mapping[str, Measured]) -> list[Doubt]:
+def check_shares(trial: Trial, measured: Mapping[str, Measured]) -> list[Warning]:
     """Shares that were measured as less than nothing or more than the whole, by more than their clocks explain."""
     found = []
     for name, share in measured.items():
@@ -95,17 +97,17 @@ def check_shares(trial: Trial, measured: Mapping[str, Measured]) -> list[Doubt]:
             text = (
                 f"{name} was measured as {share.value:.1%}, which no share can be: a count behind it is wrong"
             )
-            found.append(Doubt(WarningCode.PHYSICS, text, trial.name))
+            found.append(Warning(WarningCode.PHYSICS, text, trial.name))
     return found
 
 
-def check_cost(trial: Trial, measured: Mapping[str, Measured], basis: CostBasis) -> list[Doubt]:
+def check_cost(trial: Trial, measured: Mapping[str, Measured], basis: CostBasis) -> list[Warning]:
     """Cycles per KiB x KiB per second = busy cores x Hz, on the numbers of the trial as they are reported.
 
     CPU time is over the whole measured window, so the rate is taken over all of it too: that of a script is over the time in
     which it worked.
     """
-    found: list[Doubt] = []
+    found: list[Warning] = []
     rate, receiver = measured.get("goodput_bits_per_s"), trial.end("receive")
     if rate is None or not rate.value or receiver is None or not receiver.measured_ns:
         return found
@@ -127,12 +129,12 @@ def check_cost(trial: Trial, measured: Mapping[str, Measured], basis: CostBasis)
                 f"{name}: cycles/KiB x KiB/s is {left / 1e9:.2f} G cycles/s, but busy CPUs x clock is "
                 f"{right / 1e9:.2f}"
             )
-            found.append(Doubt(WarningCode.PHYSICS, text, trial.name))
+            found.append(Warning(WarningCode.PHYSICS, text, trial.name))
     return found
 
 
-def tick_accounting(host: str, accounting: Accounting, cpus: int, measured_ns: int) -> Doubt | None:
-    """A doubt about the split of CPU time where the kernel samples it at the timer tick.
+def tick_accounting(host: str, accounting: Accounting, cpus: int, measured_ns: int) -> Warning | None:
+    """A warning about the split of CPU time where the kernel samples it at the timer tick.
 
     Standard error of a share p sampled HZ times a second for T seconds: sqrt(p (1 - p) / (HZ T)).
     """
@@ -145,11 +147,11 @@ def tick_accounting(host: str, accounting: Accounting, cpus: int, measured_ns: i
         f"booked elsewhere: standard error up to {100 * error:.1f} points a trial (at {hz:g} ticks/s); "
         f"idle and cost do not suffer from it"
     )
-    return Doubt(WarningCode.TICK_ACCOUNTING, text, host)
+    return Warning(WarningCode.TICK_ACCOUNTING, text, host)
 
 
-def partly_exact(accounting: Accounting) -> Doubt | None:
-    """A doubt when exact classes were there but not everywhere: some trials are left out, or all use a lower tier."""
+def partly_exact(accounting: Accounting) -> Warning | None:
+    """A warning when exact classes were there but not everywhere: some trials are left out, or all use a lower tier."""
     if not accounting.partly:
         return None
     then = (
@@ -158,10 +160,10 @@ def partly_exact(accounting: Accounting) -> Doubt | None:
         else f"tier {accounting.tier} is used for all"
     )
     text = f"exact CPU classes are missing in part: {then}; {accounting.why}"
-    return Doubt(WarningCode.SENSOR_MISSING, text)
+    return Warning(WarningCode.SENSOR_MISSING, text)
 
 
-def _bytes(trial: Trial) -> Iterator[Doubt]:
+def _bytes(trial: Trial) -> Iterator[Warning]:
     sender, receiver = trial.end("send"), trial.end("receive")
     # Both ways, an end's account has what it got, and what it sent is a reading: that is compared in `calls`.
     if sender is None or receiver is None or trial.direction == "both":
@@ -169,7 +171,7 @@ def _bytes(trial: Trial) -> Iterator[Doubt]:
     for sent, received in _sent_and_received(trial, sender, receiver):
         if received > sent:
             text = f"received {received} bytes, more than the {sent} that were sent"
-            yield Doubt(WarningCode.PHYSICS, text, trial.name)
+            yield Warning(WarningCode.PHYSICS, text, trial.name)
     device = data_device(receiver, "net.rx_bytes")
     if device is None or _speaks(receiver, "unix", "vsock"):  # bytes that no device carries
         return
@@ -190,7 +192,7 @@ def _bytes(trial: Trial) -> Iterator[Doubt]:
         name = device.removeprefix("dev=")
         way = "carried" if both_ways else "received"
         text = f"{name} {way} {wire} bytes, fewer than the {delivered} delivered"
-        yield Doubt(WarningCode.PHYSICS, text, trial.name)
+        yield Warning(WarningCode.PHYSICS, text, trial.name)
 
 
 def _sent_and_received(trial: Trial, sender: HostData, receiver: HostData) -> Iterator[tuple[int, int]]:
@@ -228,7 +230,7 @@ def _speaks(host: HostData, *protocols: str) -> bool:
     )
 
 
-def _little(trial: Trial, hello: Mapping[str, Mapping[str, Any]]) -> Iterator[Doubt]:
+def _little(trial: Trial, hello: Mapping[str, Mapping[str, Any]]) -> Iterator[Warning]:
     """N = X (R + Z): with blocking threads every connection always is in a write, or between two of them."""
     sender = trial.end("send")
     connections = trial.settings.get("connections")
@@ -274,10 +276,10 @@ def _little(trial: Trial, hello: Mapping[str, Mapping[str, Any]]) -> Iterator[Do
             f"Little's law: {in_system:.1f} writes in progress on average, {connections} connections "
             f"({ratio:.0%}); time between writes is not service time"
         )
-        yield Doubt(WarningCode.PHYSICS, text, trial.name)
+        yield Warning(WarningCode.PHYSICS, text, trial.name)
 
 
-def _split(host: HostData, trial: Trial) -> Iterator[Doubt]:
+def _split(host: HostData, trial: Trial) -> Iterator[Warning]:
     readings = host.measured_readings(CPU_TIMES)
     worst, cpu_of_worst = 0.0, None
     for cpu in host.cpus:
@@ -292,10 +294,10 @@ def _split(host: HostData, trial: Trial) -> Iterator[Doubt]:
             worst, cpu_of_worst = off, cpu
     if cpu_of_worst is not None:
         text = f"{host.name}: states of CPU {cpu_of_worst} sum to {1 + worst:.1%}: the split is unreliable"
-        yield Doubt(WarningCode.SPLIT_UNRELIABLE, text, trial.name)
+        yield Warning(WarningCode.SPLIT_UNRELIABLE, text, trial.name)
 
 
-def _exact_split(host: HostData, trial: Trial) -> Iterator[Doubt]:
+def _exact_split(host: HostData, trial: Trial) -> Iterator[Warning]:
     """Classes that were timed at every switch sum to wall time, and have as much idle time as /proc/stat."""
     for cpu in host.cpus:
         found = [one for r in host.measured_readings(CPU_EXACT) if (one := cpu_classes.of_one_cpu(r, cpu))]
@@ -305,7 +307,7 @@ def _exact_split(host: HostData, trial: Trial) -> Iterator[Doubt]:
         off = sum(sum(classes.values()) for _, classes in found) / whole - 1
         if abs(off) > EXACT_SPLIT:
             text = f"{host.name}: exact classes of CPU {cpu} sum to {1 + off:.2%}: the split is unreliable"
-            yield Doubt(WarningCode.SPLIT_UNRELIABLE, text, trial.name)
+            yield Warning(WarningCode.SPLIT_UNRELIABLE, text, trial.name)
     exact = cpu_classes.spent(host, "bpf")
     ticks = {one.index: one for one in cpu_classes.spent(host, "tick")}
     both = [(one, ticks[one.index]) for one in exact if one.index in ticks]
@@ -321,10 +323,10 @@ def _exact_split(host: HostData, trial: Trial) -> Iterator[Doubt]:
             f"{host.name}: the CPUs were idle for {idle:.1%} of the time by the kernel's switches, and for "
             f"{said:.1%} by /proc/stat"
         )
-        yield Doubt(WarningCode.PHYSICS, text, trial.name)
+        yield Warning(WarningCode.PHYSICS, text, trial.name)
 
 
-def _sampled_split(host: HostData, trial: Trial, accounting: Accounting) -> Iterator[Doubt]:
+def _sampled_split(host: HostData, trial: Trial, accounting: Accounting) -> Iterator[Warning]:
     """The line between user and system of the load rests on samples that are too few."""
     if accounting.tier != "bpf":
         return
@@ -334,22 +336,22 @@ def _sampled_split(host: HostData, trial: Trial, accounting: Accounting) -> Iter
             f"{host.name}: usr and sys of the load are told apart by few samples: standard error "
             f"{100 * user.sampling_error:.1f} points of its CPUs; their sum is exact"
         )
-        yield Doubt(WarningCode.SPLIT_SAMPLED, text, trial.name)
+        yield Warning(WarningCode.SPLIT_SAMPLED, text, trial.name)
 
 
-def _steal(host: HostData, trial: Trial) -> Iterator[Doubt]:
+def _steal(host: HostData, trial: Trial) -> Iterator[Warning]:
     ratio = cpu_classes.steal_ratio(trial, host.name).value
     if ratio is not None and ratio > STEAL_VOID:
         text = f"{host.name}: the hypervisor took {ratio:.1%} of its CPUs, which its cost includes: nothing is claimed of it"
-        yield Doubt(WarningCode.COST_VOID, text, trial.name)
+        yield Warning(WarningCode.COST_VOID, text, trial.name)
 
 
-def generator_doubts(trial: Trial) -> list[Doubt]:
+def generator_warnings(trial: Trial) -> list[Warning]:
     """Why the rate of a trial may be that of the load generator."""
-    return [doubt for host in trial.hosts.values() for doubt in _generator(host, trial)]
+    return [warning for host in trial.hosts.values() for warning in _generator(host, trial)]
 
 
-def _observer(host: HostData, trial: Trial, accounting: Accounting) -> Iterator[Doubt]:
+def _observer(host: HostData, trial: Trial, accounting: Accounting) -> Iterator[Warning]:
     """What the instrument takes is a column. Sensors change how a cost is read where little else was done; programs in the
     kernel, which count exactly, are there in every trial."""
     taken = observer.reading_ratio(host)
@@ -359,10 +361,10 @@ def _observer(host: HostData, trial: Trial, accounting: Accounting) -> Iterator[
             f"{host.name}: {min(taken / busy, 1):.0%} of its cost is that of reading the sensors, which took {taken:.1%} "
             "of one CPU"
         )
-        yield Doubt(WarningCode.OBSERVER_COST, text, trial.name)
+        yield Warning(WarningCode.OBSERVER_COST, text, trial.name)
 
 
-def _readings(host: HostData, trial: Trial) -> Iterator[Doubt]:
+def _readings(host: HostData, trial: Trial) -> Iterator[Warning]:
     """Operations wait while the sensors are read: what lies beyond a high percentile may be those that did.
 
     Not of the writes of a closed stream: they mostly wait for room in buffers.
@@ -376,10 +378,10 @@ def _readings(host: HostData, trial: Trial) -> Iterator[Doubt]:
             f"{host.name}: sensors were read for {min(share, 1):.1%} of the time while no CPU was free, and operations waited"
             f" for that: {affected} are of the instrument, too; try longer intervals, or fewer sensors"
         )
-        yield Doubt(WarningCode.READINGS_IN_TIMES, text, trial.name)
+        yield Warning(WarningCode.READINGS_IN_TIMES, text, trial.name)
 
 
-def _generator(host: HostData, trial: Trial) -> Iterator[Doubt]:
+def _generator(host: HostData, trial: Trial) -> Iterator[Warning]:
     """The generator is the limit when its busiest worker has no time left and spends it in its own code."""
     # Of an open loop it is known how late it was; it looks at the clock where there is nothing to do.
     if host.role != "send" or not host.measured_ns or arrivals.is_open(trial):
@@ -395,7 +397,7 @@ def _generator(host: HostData, trial: Trial) -> Iterator[Doubt]:
             f"{host.name}: the busiest worker ran {busy:.0%} of the time, and the generator's own code took "
             f"{own:.0%} of its CPU: the rate may be the generator's"
         )
-        yield Doubt(WarningCode.GENERATOR_LIMITED, text, trial.name)
+        yield Warning(WarningCode.GENERATOR_LIMITED, text, trial.name)
 
 
 def receive_shares(trial: Trial) -> dict[int, float]:
@@ -414,7 +416,7 @@ def receive_shares(trial: Trial) -> dict[int, float]:
     return {}
 
 
-def _receive_side(trial: Trial, hello: Mapping[str, Mapping[str, Any]]) -> Iterator[Doubt]:
+def _receive_side(trial: Trial, hello: Mapping[str, Mapping[str, Any]]) -> Iterator[Warning]:
     """Two hosts on one machine with CPUs of their own: receiving must run on the receiver's.
 
     Packets are told by CPU and not by direction, so it is said of streams one way only: where answers come back, the
@@ -440,4 +442,4 @@ def _receive_side(trial: Trial, hello: Mapping[str, Mapping[str, Any]]) -> Itera
             f"CPUs of {receiver.name} took only {here / (here + there):.0%} of the received packets: "
             f"{sender.name} is charged with receive processing"
         )
-        yield Doubt(WarningCode.RECEIVE_ON_SENDER, text, trial.name)
+        yield Warning(WarningCode.RECEIVE_ON_SENDER, text, trial.name)

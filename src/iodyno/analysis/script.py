@@ -17,7 +17,7 @@ from iodyno.analysis.factors import labels_of
 from iodyno.analysis.histogram import Histogram, merge
 from iodyno.analysis.script_bytes import SENDS, TAKES
 from iodyno.analysis.script_time import extent_of, paced_by, span_of
-from iodyno.core.warnings import Doubt, WarningCode
+from iodyno.core.warnings import Warning, WarningCode
 
 
 @dataclass(frozen=True)
@@ -247,8 +247,8 @@ def moved(trial: Trial, role: str, calls: Sequence[str]) -> int:
     return sum(_moved(group, calls) for group in groups)
 
 
-def check(trial: Trial) -> Iterator[Doubt]:
-    """Doubts about the rates that a script asks for."""
+def check(trial: Trial) -> Iterator[Warning]:
+    """Warnings about the rates that a script asks for."""
     for host in _ends(trial, "send"):
         for group in (_account(host) or {}).get("groups", ()):
             for number, one in enumerate(group["transactions"], 1):
@@ -260,7 +260,7 @@ def check(trial: Trial) -> Iterator[Doubt]:
                         " its time was over: a strand did not come to them before. More was asked than was done, and response"
                         " times are lower bounds"
                     )
-                    yield Doubt(WarningCode.RESPONSE_CENSORED, text, trial.name)
+                    yield Warning(WarningCode.RESPONSE_CENSORED, text, trial.name)
 
 
 def _host_of(theirs: _OfHosts, position: int) -> str:

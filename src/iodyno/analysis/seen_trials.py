@@ -1,4 +1,4 @@
-"""What the rows of each trial are read for: outcomes, doubts and what limits, trial by trial, so that the rows can go again."""
+"""What the rows of each trial are read for: outcomes, warnings and what limits, trial by trial, so that the rows can go again."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from iodyno.analysis.outcomes import measure
 from iodyno.analysis.steady_state import steady_state
 from iodyno.analysis.storage import block_times, cache
 from iodyno.core.limiter import Verdict
-from iodyno.core.warnings import Doubt, WarningCode
+from iodyno.core.warnings import Warning, WarningCode
 
 
 @dataclass(frozen=True)
 class Seen:
     """What is left of a trial when its rows are gone: by host what the instrument took and how long was measured."""
 
-    doubts: tuple[Doubt, ...]
+    warnings: tuple[Warning, ...]
     measured: Mapping[str, Measured]
     verdict: Verdict
     observer: Mapping[str, float | None]
@@ -42,7 +42,7 @@ def look_at(
         measured = measure(trial, basis)
         hosts = trial.hosts
         found[trial.name] = Seen(
-            doubts=tuple(trial_doubts(trial, measured, hello, basis)),
+            warnings=tuple(trial_warnings(trial, measured, hello, basis)),
             # Only of a point with one trial are parts of it wanted (and where a port with few buffers is idle).
             measured=measured if trials[trial.point] == 1 else _without_parts(measured),
             verdict=verdict.of_trial(trial),
@@ -60,16 +60,16 @@ def _without_parts(measured: Mapping[str, Measured]) -> dict[str, Measured]:
     }
 
 
-def trial_doubts(
+def trial_warnings(
     trial: Trial,
     measured: Mapping[str, Measured] | None,
     hello: Mapping[str, Mapping[str, Any]],
     basis: CostBasis,
-) -> list[Doubt]:
-    """The doubts about a trial: those that it was stored with, and where it was `measured` what its numbers show."""
-    found = list(trial.doubts)
+) -> list[Warning]:
+    """The warnings about a trial: those that it was stored with, and where it was `measured` what its numbers show."""
+    found = list(trial.warnings)
     if trial.attempt > 1 and not any(d.code is WarningCode.RETRIED for d in found):
-        found.append(Doubt(WarningCode.RETRIED, f"attempt {trial.attempt} of this trial", trial.name))
+        found.append(Warning(WarningCode.RETRIED, f"attempt {trial.attempt} of this trial", trial.name))
     if measured is not None:
         rate, word = ("iops", "the rate") if trial.clients else ("goodput_bits_per_s", "goodput")
         unsteady = steady_state(measured[rate].intervals, trial.name, word)

@@ -12,7 +12,7 @@ from iodyno.analysis import arrivals
 from iodyno.analysis.histogram import merge
 from iodyno.analysis.measured import Measured, missing
 from iodyno.analysis.script_bytes import operations_of
-from iodyno.core.warnings import Doubt, WarningCode
+from iodyno.core.warnings import Warning, WarningCode
 from iodyno.core.workload import STREAM
 
 if TYPE_CHECKING:
@@ -38,8 +38,8 @@ def longest_gap(trial: Trial) -> Measured:
     return Measured(float(max(found))) if found else missing("no end of the trial counts what it completes")
 
 
-def check(trial: Trial) -> Iterator[Doubt]:
-    """Doubts about a load that stood still and was not to."""
+def check(trial: Trial) -> Iterator[Warning]:
+    """Warnings about a load that stood still and was not to."""
     if longest_gap(trial).value is None:
         return
     ends = _ends(trial)
@@ -56,7 +56,7 @@ def check(trial: Trial) -> Iterator[Doubt]:
             else "nothing was measured"
         )
         text = f"{end.name}: no byte and no operation for {gap_ns / 1e9:.2f} s of the {window_ns / 1e9:.2f} s measured: {more}"
-        yield Doubt(WarningCode.STALLED, text, trial.name)
+        yield Warning(WarningCode.STALLED, text, trial.name)
 
 
 def gaps(parts: Sequence[Part]) -> list[float]:

@@ -1,6 +1,6 @@
 """Was the measured window steady? Trend and halves of the goodput per interval.
 
-A doubt needs both: a change too large to be chance, and large enough to matter.
+A warning needs both: a change too large to be chance, and large enough to matter.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from statistics import fmean
 import numpy as np
 
 from iodyno.analysis import chance
-from iodyno.core.warnings import Doubt, WarningCode
+from iodyno.core.warnings import Warning, WarningCode
 
 INTERVALS_LEAST = 6
 """Fewer intervals are not tested: two halves of three are the least that a t test can compare (chosen)."""
@@ -21,11 +21,11 @@ independent."""
 CHANGE_LEAST = 0.05
 """Relative change over the window below which it does not matter (chosen: trials differ by as much)."""
 CHANCE = 0.01
-"""Probability of a doubt about a steady series, in each test (chosen: 1 in 100 trials)."""
+"""Probability of a warning about a steady series, in each test (chosen: 1 in 100 trials)."""
 
 
-def steady_state(values: Sequence[float], where: str = "", word: str = "goodput") -> Doubt | None:
-    """A doubt, with the figures, when the goodput of successive intervals drifts or its halves differ; `word`: what it is."""
+def steady_state(values: Sequence[float], where: str = "", word: str = "goodput") -> Warning | None:
+    """A warning, with the figures, when the goodput of successive intervals drifts or its halves differ; `word`: what it is."""
     counted = len(values)
     if counted >= 2 * TOGETHER:
         values = [float(part.mean()) for part in np.array_split(np.asarray(values, dtype=float), TOGETHER)]
@@ -43,7 +43,7 @@ def steady_state(values: Sequence[float], where: str = "", word: str = "goodput"
         found.append(f"changes by {change:+.1%} of its mean from the first half to the second")
     if not found:
         return None
-    return Doubt(WarningCode.NOT_STEADY, f"{word} {' and '.join(found)}, {n} intervals", where)
+    return Warning(WarningCode.NOT_STEADY, f"{word} {' and '.join(found)}, {n} intervals", where)
 
 
 def _differ(first: Sequence[float], second: Sequence[float]) -> bool:

@@ -23,14 +23,14 @@ from iodyno.analysis.measured import Measured
 from iodyno.analysis.outcomes import OF_DISK_HOST, OF_DISK_TRIAL, OF_HOST, OF_TRIAL
 from iodyno.analysis.pooled_spread import pooled_spread
 from iodyno.analysis.script import FoundScript, scripts_of
-from iodyno.analysis.seen_trials import Seen, look_at, trial_doubts
+from iodyno.analysis.seen_trials import Seen, look_at, trial_warnings
 from iodyno.analysis.stacks import what_lacks
 from iodyno.analysis.wall import Wall, walls_of
 from iodyno.core.decision import Rule, Standing, UntilSpec
 from iodyno.core.limiter import UNKNOWN, Finding, Verdict
 from iodyno.core.outcome import OF_BYSTANDER, OUTCOMES, Estimate, bystanders_of
 from iodyno.core.search import Found, Goal, SearchSpec
-from iodyno.core.warnings import Doubt, WarningCode
+from iodyno.core.warnings import Warning, WarningCode
 from iodyno.core.workload import Level
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ class TrialSummary:
     status: str
     reason: str | None
     started_wall: str
-    doubts: tuple[Doubt, ...]
+    warnings: tuple[Warning, ...]
     outcomes: Mapping[str, float | None]
     overhead_ns: int | None
     skew_ns: int | None
@@ -103,7 +103,7 @@ class PointSummary:
     levels: Mapping[str, Level]
     labels: Mapping[str, str]
     outcomes: Mapping[str, Estimate]
-    doubts: tuple[Doubt, ...]
+    warnings: tuple[Warning, ...]
     planned: int
     finished: int
     limiter: Finding = field(default_factory=lambda: Finding(Verdict(UNKNOWN, trials=0)))
@@ -149,7 +149,7 @@ class CampaignSummary:
     trials: tuple[TrialSummary, ...]
     planned: int
     sockets: tuple[SocketSummary, ...]
-    doubts: tuple[Doubt, ...]
+    warnings: tuple[Warning, ...]
     preflight: Sequence[Mapping[str, Any]] = ()
     calibration: Mapping[str, Any] = field(default_factory=dict)
     experiment_text: str = ""
@@ -186,7 +186,7 @@ class CampaignSummary:
 
 
 def analyse(dataset: Dataset) -> CampaignSummary:
-    """Outcomes with intervals of every point, doubts about them, what is known of the hosts, and a model of the cost."""
+    """Outcomes with intervals of every point, warnings about them, what is known of the hosts, and a model of the cost."""
     # Imported here: a model is made of a summary.
     from iodyno.analysis.cost_model.study import study_costs
 
@@ -201,16 +201,16 @@ def _summarise(dataset: Dataset) -> CampaignSummary:
     basis = basis_of(dataset)
     seen = look_at(finished, hello, basis)
     measured = {name: one.measured for name, one in seen.items()}
-    doubts = {
-        trial.name: seen[trial.name].doubts
+    warnings = {
+        trial.name: seen[trial.name].warnings
         if trial.finished
-        else tuple(trial_doubts(trial, None, hello, basis))
+        else tuple(trial_warnings(trial, None, hello, basis))
         for trial in dataset.trials
     }
-    points = tuple(_points(dataset, finished, seen, doubts))
-    about_hosts = _host_doubts(dataset, basis, hello, finished, seen)
-    every = [*dataset.doubts, *about_hosts, *(d for found in doubts.values() for d in found)]
-    every += [d for point in points for d in point.doubts]
+    points = tuple(_points(dataset, finished, seen, warnings))
+    about_hosts = _host_warnings(dataset, basis, hello, finished, seen)
+    every = [*dataset.warnings, *about_hosts, *(d for found in warnings.values() for d in found)]
+    every += [d for point in points for d in point.warnings]
     factors = factors_of(dataset)
     every += moving_together(factors, [point.levels for point in points if not point.skipped])
     design = header.get("design") or {}
@@ -235,10 +235,10 @@ def _summarise(dataset: Dataset) -> CampaignSummary:
         asked=asked_outcomes(dataset),
         named=_named_outcomes(dataset),
         points=points,
-        trials=tuple(_trial(dataset, t, measured.get(t.name), doubts[t.name]) for t in dataset.trials),
+        trials=tuple(_trial(dataset, t, measured.get(t.name), warnings[t.name]) for t in dataset.trials),
         planned=len(_planned(dataset) or dataset.trials),
         sockets=tuple(_sockets(dataset, finished)),
-        doubts=tuple(dict.fromkeys(every)),
+        warnings=tuple(dict.fromkeys(every)),
         preflight=header.get("preflight") or (),
         calibration=header.get("calibration") or {},
         experiment_text=dataset.experiment_text,
@@ -335,7 +335,7 @@ def _points(
     dataset: Dataset,
     finished: Sequence[Trial],
     seen: Mapping[str, Seen],
-    doubts: Mapping[str, Sequence[Doubt]],
+    warnings: Mapping[str, Sequence[Warning]],
 ) -> list[PointSummary]:
     design = dataset.header.get("design") or {}
     planned: dict[str, int] = defaultdict(int)
@@ -372,8 +372,8 @@ def _points(
         about = list(outcomes[rate_outcome(dataset)].warnings)
         if len(mine) < planned[point] and not why_skipped:
             text = f"{len(mine)} of {planned[point]} planned trials finished"
-            about.append(Doubt(WarningCode.MISSING_TRIALS, text, where))
-        about += [doubt for trial in by_point[point] for doubt in doubts[trial.name]]
+            about.append(Warning(WarningCode.MISSING_TRIALS, text, where))
+        about += [warning for trial in by_point[point] for warning in warnings[trial.name]]
         limiter = _limiter(dataset, point, [seen[trial.name].verdict for trial in mine])
         about = list(dict.fromkeys(about))
         found.append(
@@ -411,13 +411,13 @@ def _limiter(dataset: Dataset, point: str, mine: Sequence[Verdict]) -> Finding:
     return Finding(verdict.of_point(mine), proofs_of(tests, untestable))
 
 
-def _host_doubts(
+def _host_warnings(
     dataset: Dataset,
     basis: CostBasis,
     hello: Mapping[str, Mapping[str, Any]],
     finished: Sequence[Trial],
     seen: Mapping[str, Seen],
-) -> list[Doubt]:
+) -> list[Warning]:
     found = []
     cpus = {host.name: host.cpus for trial in finished for host in trial.hosts.values()}
     boots = {name: (said.get("host") or {}).get("boot_id") for name, said in hello.items()}
@@ -428,15 +428,15 @@ def _host_doubts(
             if both and boots[one] is not None and boots[one] == boots[other]:
                 listed = ", ".join(map(str, both))
                 text = f"{one} and {other} share CPU {listed}: the cost of each is the cost of both ends"
-                found.append(Doubt(WarningCode.SHARED_CPUS, text, f"{one}, {other}"))
+                found.append(Warning(WarningCode.SHARED_CPUS, text, f"{one}, {other}"))
     if basis.without_others:
         text = f"{basis.without_others}; cost is that of the load's own tasks and of interrupts"
-        found.append(Doubt(WarningCode.BACKGROUND, text))
+        found.append(Warning(WarningCode.BACKGROUND, text))
     partly = physics.partly_exact(basis.accounting)
     found += [partly] if partly else []
     lacks = ((host, what_lacks(trial, host)) for trial in finished for host in trial.hosts)
     for host, text in dict.fromkeys(pair for pair in lacks if pair[1]):
-        found.append(Doubt(WarningCode.SENSOR_MISSING, f"call stacks: {text}", f"host {host}"))
+        found.append(Warning(WarningCode.SENSOR_MISSING, f"call stacks: {text}", f"host {host}"))
     limit = (dataset.experiment.get("limits") or {}).get("background_ratio", 0.05)
     loaded = {name for trial in finished for name in trial.hosts}
     for name, known in basis.background.items():
@@ -449,23 +449,23 @@ def _host_doubts(
         ticks = physics.tick_accounting(name, basis.accounting, len(cpus.get(name, ())), measured_ns)
         found += [ticks] if ticks else []
         if known.ratio is None:
-            found.append(Doubt(WarningCode.BACKGROUND, f"{name}: {known.missing}", name))
+            found.append(Warning(WarningCode.BACKGROUND, f"{name}: {known.missing}", name))
             continue
         if known.ratio > limit:
             text = f"{name}: the idle machine was {known.ratio:.1%} busy, over the limit of {limit:.0%}"
-            found.append(Doubt(WarningCode.BACKGROUND, text, name))
+            found.append(Warning(WarningCode.BACKGROUND, text, name))
         if known.before is not None and known.after is not None:
             moved = known.after - known.before
             if abs(moved) > BACKGROUND_CHANGE:
                 text = f"{name}: background went from {known.before:.1%} to {known.after:.1%} meanwhile"
-                found.append(Doubt(WarningCode.BACKGROUND, text, name))
+                found.append(Warning(WarningCode.BACKGROUND, text, name))
         else:
             when, lacks_when = ("before", "after") if known.after is None else ("after", "before")
             text = (
                 f"{name}: the background is that {when} the trials; it is not known {lacks_when} them, and what it changed by"
                 " meanwhile is in no interval"
             )
-            found.append(Doubt(WarningCode.BACKGROUND, text, name))
+            found.append(Warning(WarningCode.BACKGROUND, text, name))
     return found
 
 
@@ -528,7 +528,7 @@ def _trial(
     dataset: Dataset,
     trial: Trial,
     measured: Mapping[str, Measured] | None,
-    doubts: Sequence[Doubt],
+    warnings: Sequence[Warning],
 ) -> TrialSummary:
     return TrialSummary(
         name=trial.name,
@@ -541,7 +541,7 @@ def _trial(
         status=trial.status,
         reason=trial.reason,
         started_wall=trial.started_wall,
-        doubts=tuple(doubts),
+        warnings=tuple(warnings),
         outcomes={name: one.value for name, one in (measured or {}).items()},
         overhead_ns=trial.manifest.get("overhead_ns"),
         skew_ns=(trial.manifest.get("start") or {}).get("skew_ns"),

@@ -78,7 +78,7 @@ async def going_on(result: Coroutine[Any, Any, Message], host: str, account: Acc
             raise
         account.losses.append({"host": host, "code": error.code, "what": error.what})
         text = f"the client was lost ({error.what}); the trial went on with the other {len(left)}"
-        account.doubt(WarningCode.CLIENT_LOST, text, f"host {host}")
+        account.warning(WarningCode.CLIENT_LOST, text, f"host {host}")
         return None
 
 
@@ -118,24 +118,24 @@ def check(testbed: Testbed, account: Account, clocks: Mapping[str, ClockFit]) ->
             raise _wrong_data(testbed, host, disk)
         for part in disk.get("degraded") or ():
             text = f"asked for {part['name']}, which is not in force: {part['reason']}"
-            account.doubt(WarningCode.OPTION_NOT_OBTAINED, text, f"host {host}")
+            account.warning(WarningCode.OPTION_NOT_OBTAINED, text, f"host {host}")
         for target in disk.get("targets") or ():
             if target.get("lost"):
                 text = f"{target['lost']}; what was measured is the file that was open, which is gone"
-                account.doubt(WarningCode.TARGET_LOST, text, f"{target['path']} on host {host}")
+                account.warning(WarningCode.TARGET_LOST, text, f"{target['path']} on host {host}")
         if disk.get("errors"):
             first = disk.get("first_error") or {}
             text = f"{disk['errors']} operations failed, the first at offset {first.get('offset_bytes')}: {first.get('what')}"
-            account.doubt(WarningCode.DISK_ERRORS, text, f"host {host}")
+            account.warning(WarningCode.DISK_ERRORS, text, f"host {host}")
         files = result.get("files") or {}
         if wrong := flowop_care.failed(files):
             raise testbed.sessions[host].failure("flowop_failed", *wrong)
         for text in flowop_care.short_reads(facts["job"].get("files") or {}, files):
-            account.doubt(WarningCode.SHORT_READS, text, f"host {host}")
+            account.warning(WarningCode.SHORT_READS, text, f"host {host}")
         if failed := [flowop for flowop in files.get("flowops", ()) if flowop["errors"]]:
             first, count = failed[0], sum(flowop["errors"] for flowop in failed)
             text = f"{counted(count, 'flowop')} failed, the first of {first['name']}: {first['first_error']}"
-            account.doubt(WarningCode.DISK_ERRORS, text, f"host {host}")
+            account.warning(WarningCode.DISK_ERRORS, text, f"host {host}")
     if not done:
         clients = [host for host, facts in account.hosts.items() if facts["role"] == "alone"]
         programs = ((facts["result"] or {}).get("files") or {} for facts in account.hosts.values())
@@ -199,4 +199,4 @@ def _check_start(testbed: Testbed, account: Account, clocks: Mapping[str, ClockF
             f"{last} started {skew_ns / 1e3:.0f} us after {first}, give or take {error_ns / 1e3:.0f} us;"
             f" the limit is {limit_ns / 1e3:.0f} us"
         )
-        account.doubt(WarningCode.START_SKEW, text)
+        account.warning(WarningCode.START_SKEW, text)

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from iodyno.campaign.folder import doubt_json
+from iodyno.campaign.folder import warning_json
 from iodyno.campaign.sealed import sealed
 from iodyno.campaign.testbed import Testbed
 from iodyno.campaign.trial import OPERATIONS, Account, measure_idle
@@ -108,7 +108,7 @@ async def _measure(testbed: Testbed, folder: Path, when: str) -> Background:
         "windows": vars(windows),
         "start": account.start,
         "hosts": account.hosts,
-        "doubts": [doubt_json(doubt) for doubt in account.doubts],
+        "warnings": [warning_json(warning) for warning in account.warnings],
         "overhead_ns": None,
     }
     return Background(busy, writer, manifest)

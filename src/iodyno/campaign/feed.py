@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from iodyno.core.decision import Standing
 from iodyno.core.design import PlannedTrial
 from iodyno.core.search import Found
-from iodyno.core.warnings import Doubt
+from iodyno.core.warnings import Warning
 
 if TYPE_CHECKING:
     from iodyno.campaign.runner import Watcher
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 FEED = "feed"
 EVENTS = "events.jsonl"
 LOCK = "lock"
-KINDS = ("begin", "stage", "time_left", "trial", "more", "done", "doubt", "look", "end")
+KINDS = ("begin", "stage", "time_left", "trial", "more", "done", "warning", "look", "end")
 """What an event may be of."""
 SENSORS = frozenset(
     {"cpu_exact", "cpu_times", "disks", "net_devices", "tcp_info", "softnet", "context_switches", "qdisc"}
@@ -210,10 +210,10 @@ class Told:
         self._feed.end_trial(manifest["trial"], status=manifest["status"], reason=manifest["reason"])
         self._watcher.on_trial_end(planned, manifest)
 
-    def on_doubt(self, doubt: Doubt) -> None:
-        """A doubt about the campaign."""
-        self._feed.event("doubt", code=str(doubt.code), text=doubt.text, where=doubt.where)
-        self._watcher.on_doubt(doubt)
+    def on_warning(self, warning: Warning) -> None:
+        """A warning about the campaign."""
+        self._feed.event("warning", code=str(warning.code), text=warning.text, where=warning.where)
+        self._watcher.on_warning(warning)
 
     def on_time_left(self, time_left_ns: int) -> None:
         """How long the rest takes."""

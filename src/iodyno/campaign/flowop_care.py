@@ -1,4 +1,4 @@
-"""What the flowops of a file program say of themselves when a trial is done: failures that make it void, and doubts."""
+"""What the flowops of a file program say of themselves when a trial is done: failures that make it void, and warnings."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from iodyno.campaign.testbed import Testbed
 from iodyno.core.design import Design
 from iodyno.core.errors import StoreError
 from iodyno.core.experiment import Experiment
-from iodyno.core.warnings import Doubt, WarningCode
+from iodyno.core.warnings import Warning, WarningCode
 from iodyno.store.files import write_file
 from iodyno.store.manifest import read_header
 from iodyno.store.schema import CAMPAIGN, EXPERIMENT, SCHEMA_VERSION
@@ -75,7 +75,7 @@ class CampaignFile:
                 "hosts": {},
                 "calibration": {},
                 "preflight": [],
-                "doubts": [],
+                "warnings": [],
                 "finished": False,
             },
         )
@@ -141,24 +141,24 @@ class CampaignFile:
         """Replaces the file. Raises StoreError."""
         write_json_atomically(self.folder / CAMPAIGN, self.content)
 
-    def add_doubts(self, doubts: Iterable[Doubt]) -> None:
-        """Notes doubts, each once."""
-        for doubt in map(doubt_json, doubts):
-            if doubt not in self.content["doubts"]:
-                self.content["doubts"].append(doubt)
+    def add_warnings(self, warnings: Iterable[Warning]) -> None:
+        """Notes warnings, each once."""
+        for warning in map(warning_json, warnings):
+            if warning not in self.content["warnings"]:
+                self.content["warnings"].append(warning)
 
-    def add_hosts(self, testbed: Testbed) -> list[Doubt]:
-        """Notes what the hosts are; gives a doubt for each that is not what it was before."""
-        before, doubts = self.content["hosts"], []
+    def add_hosts(self, testbed: Testbed) -> list[Warning]:
+        """Notes what the hosts are; gives a warning for each that is not what it was before."""
+        before, warnings = self.content["hosts"], []
         for name, session in testbed.sessions.items():
             was, now = before.get(name, {}).get("hello", {}).get("host", {}), session.hello["host"]
             changed = [key for key in _KEPT_FACTS if was and was[key] != now[key]]
             if changed:
                 changes = "; ".join(f"{key}: {was[key]}, now {now[key]}" for key in changed)
                 text = f"the host is not what it was when the campaign began: {changes}"
-                doubts.append(Doubt(WarningCode.HOST_CHANGED, text, f"host {name}"))
+                warnings.append(Warning(WarningCode.HOST_CHANGED, text, f"host {name}"))
         self.content["hosts"] = hosts_json(testbed)
-        return doubts
+        return warnings
 
 
 def hosts_json(testbed: Testbed) -> dict[str, Any]:
@@ -176,9 +176,9 @@ def hosts_json(testbed: Testbed) -> dict[str, Any]:
     }
 
 
-def doubt_json(doubt: Doubt) -> dict[str, str]:
+def warning_json(warning: Warning) -> dict[str, str]:
     """As stored."""
-    return {"code": str(doubt.code), "text": doubt.text, "where": doubt.where}
+    return {"code": str(warning.code), "text": warning.text, "where": warning.where}
 
 
 def _parsed(experiment: Experiment) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Whether the hosts can carry what the experiment asks for, asked before the first trial.
 
 Each check is a line `{check, ok, text}`. One that fails ends the campaign with every reason at once; the idle check
-only raises a doubt, since background is measured and subtracted.
+only raises a warning, since background is measured and subtracted.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from iodyno.core.design import Design
 from iodyno.core.errors import PreflightError, TrialError
 from iodyno.core.experiment import Windows
 from iodyno.core.quantity import counted
-from iodyno.core.warnings import Doubt, WarningCode
+from iodyno.core.warnings import Warning, WarningCode
 from iodyno.core.workload import Level
 from iodyno.paths import shaping
 from iodyno.session.sent import SentRecord
@@ -51,7 +51,7 @@ class NoDataError(PreflightError):
     """The hosts do not reach each other with data."""
 
 
-async def preflight(testbed: Testbed, design: Design, note: Callable[[Doubt], None]) -> list[Line]:
+async def preflight(testbed: Testbed, design: Design, note: Callable[[Warning], None]) -> list[Line]:
     """Every check of the points that the testbed is for, in order. Raises PreflightError when one of them fails."""
     experiment = testbed.experiment
     own = [experiment.settings(point.levels) for point in design.points]
@@ -97,7 +97,7 @@ def _level(testbed: Testbed) -> str:
     return f"{'volume' if testbed.volume else 'path'} {testbed.path}"
 
 
-def idle_line(testbed: Testbed, busy: Mapping[str, float | None], note: Callable[[Doubt], None]) -> Line:
+def idle_line(testbed: Testbed, busy: Mapping[str, float | None], note: Callable[[Warning], None]) -> Line:
     """The idle check, from the busy share of each host's CPUs in the background measurement before the trials."""
     limit = testbed.experiment.limits.background_ratio
     over = {host: ratio for host, ratio in busy.items() if ratio is not None and ratio > limit}
@@ -106,7 +106,7 @@ def idle_line(testbed: Testbed, busy: Mapping[str, float | None], note: Callable
             f"the idle host was {ratio:.1%} busy, more than {limit:.0%}: its costs are less what runs beside, which may be"
             " another under load"
         )
-        note(Doubt(WarningCode.HOST_BUSY, text, f"host {host}"))
+        note(Warning(WarningCode.HOST_BUSY, text, f"host {host}"))
     shown = ", ".join(f"{host} {'unknown' if r is None else f'{r:.1%}'}" for host, r in busy.items())
     return line("idle", not over, f"busy with no load on: {shown}; allowed {limit:.0%}")[0]
 
@@ -203,7 +203,7 @@ def _rings(testbed: Testbed, settings: list[dict[str, Level]]) -> Iterator[tuple
 
 
 async def _tunables(
-    testbed: Testbed, settings: list[dict[str, Level]], note: Callable[[Doubt], None]
+    testbed: Testbed, settings: list[dict[str, Level]], note: Callable[[Warning], None]
 ) -> list[tuple[Line, str]]:
     """Every combination of tunables that a trial asks for is tried out: set, read back, restored."""
     if not any(asked for point in settings for asked in testbed.tunables.asked(point).values()):
@@ -212,10 +212,10 @@ async def _tunables(
         # They would be set for the whole machine, whose settings are not the experiment's to change.
         text = f"tunables are set in namespaces of the hosts, and there are none, because {testbed.hosts.fallback}"
         return [line("tunables", False, text, "run as root, or leave the tunables out")]
-    before = len(testbed.tunables.doubts)
+    before = len(testbed.tunables.warnings)
     wrong = await testbed.tunables.try_out(settings)
-    for doubt in testbed.tunables.doubts[before:]:
-        note(doubt)
+    for warning in testbed.tunables.warnings[before:]:
+        note(warning)
     advice = "leave that tunable or level out; `iodyno tunables` shows what a host has"
     if wrong:
         if any(words in text for text in wrong for words in _NO_RIGHT):
@@ -224,7 +224,7 @@ async def _tunables(
     return [line("tunables", True, "every tunable could be set as the trials ask, and was restored")]
 
 
-def _clocks(testbed: Testbed, note: Callable[[Doubt], None]) -> Iterator[tuple[Line, str]]:
+def _clocks(testbed: Testbed, note: Callable[[Warning], None]) -> Iterator[tuple[Line, str]]:
     for host, session in testbed.sessions.items():
         clock = session.hello["clock"]
         coarse = clock["step_ns"] > _COARSE_STEP_NS
@@ -233,7 +233,7 @@ def _clocks(testbed: Testbed, note: Callable[[Doubt], None]) -> Iterator[tuple[L
             f" which steps by {clock['step_ns']:.0f} ns and costs {clock['read_cost_ns']:.0f} ns a reading"
         )
         if coarse:
-            note(Doubt(WarningCode.COARSE_CLOCK, text + "; service times are no finer", f"host {host}"))
+            note(Warning(WarningCode.COARSE_CLOCK, text + "; service times are no finer", f"host {host}"))
         yield line("clock", True, text)
 
 

@@ -15,7 +15,7 @@ from iodyno.core import disk_parameters
 from iodyno.core.disk_parameters import kind_of
 from iodyno.core.errors import PreflightError, TrialError
 from iodyno.core.experiment import Windows
-from iodyno.core.warnings import Doubt, WarningCode
+from iodyno.core.warnings import Warning, WarningCode
 from iodyno.core.workload import Level
 from iodyno.session.sent import SentRecord
 
@@ -67,14 +67,14 @@ def calls(testbed: Testbed, settings: Settings) -> Iterator[tuple[Line, str]]:
         yield line("calls", False, text, advice)
 
 
-def left_out(testbed: Testbed, settings: Settings, note: Callable[[Doubt], None]) -> None:
-    """A doubt for each trace that is not replayed in full. Raises ExperimentError where a trace cannot be replayed at all."""
+def left_out(testbed: Testbed, settings: Settings, note: Callable[[Warning], None]) -> None:
+    """A warning for each trace that is not replayed in full. Raises ExperimentError where a trace cannot be replayed at all."""
     points = (point for host in testbed.experiment.workload.hosts for point in told(testbed, host, settings))
     traces = {(str(p["replay"]), p.get("replay_device")): p for p in points if "replay" in p}
     for (name, _), point in traces.items():
         if without := trace_of(point).without:
             text = f"of the operations of {name} were left out: {without}"
-            note(Doubt(WarningCode.REPLAY_IN_PART, text, Path(name).name))
+            note(Warning(WarningCode.REPLAY_IN_PART, text, Path(name).name))
 
 
 def told(testbed: Testbed, host: str, settings: Settings) -> Settings:

@@ -14,7 +14,7 @@ from iodyno.campaign import alone, checked_layout, decide, leftovers, prove, tar
 from iodyno.campaign.background import Background, measure_background
 from iodyno.campaign.calibrate import calibrate
 from iodyno.campaign.feed import Feed, Told, fed, trial_name
-from iodyno.campaign.folder import CampaignFile, doubt_json, hosts_json
+from iodyno.campaign.folder import CampaignFile, hosts_json, warning_json
 from iodyno.campaign.ledger import Entry, Ledger
 from iodyno.campaign.lock import held
 from iodyno.campaign.preflight import idle_line, preflight
@@ -30,7 +30,7 @@ from iodyno.core.design import Design, PlannedTrial
 from iodyno.core.errors import CERTAIN, AccessError, StoreError, TrialError
 from iodyno.core.experiment import Experiment, Windows
 from iodyno.core.search import Found
-from iodyno.core.warnings import Doubt, WarningCode
+from iodyno.core.warnings import Warning, WarningCode
 from iodyno.designs import perturbation
 from iodyno.hosts.access import AgentProgram
 from iodyno.hosts.guard import restore_here
@@ -60,8 +60,8 @@ class Watcher(Protocol):
     def on_trial_end(self, planned: PlannedTrial, manifest: Mapping[str, Any]) -> None:
         """A trial has finished or failed."""
 
-    def on_doubt(self, doubt: Doubt) -> None:
-        """A doubt has come up that is about the campaign, not about one trial."""
+    def on_warning(self, warning: Warning) -> None:
+        """A warning has come up that is about the campaign, not about one trial."""
 
     def on_time_left(self, time_left_ns: int) -> None:
         """How long the rest of the campaign takes."""
@@ -143,14 +143,14 @@ async def run_campaign(
                     await campaign.make_ready(testbeds, destroy, watcher)
                 watcher.on_stage("checking what the hosts can carry")
                 checks = await testbeds.checked(
-                    lambda testbed: preflight(testbed, design, campaign.doubter(watcher))
+                    lambda testbed: preflight(testbed, design, campaign.warner(watcher))
                 )
                 campaign.skip(testbeds.skipped, watcher)
                 watcher.on_stage("measuring the background")
                 testbed = testbeds.first
                 if campaign.lacks("before"):
                     campaign.idle = await measure_background(testbed, folder, "before")
-                    checks.append(idle_line(testbed, campaign.idle.busy, campaign.doubter(watcher)))
+                    checks.append(idle_line(testbed, campaign.idle.busy, campaign.warner(watcher)))
                     campaign.note(preflight=checks)
                 if decider:
                     await campaign.execute_until(testbeds, decider, watcher)
@@ -250,7 +250,7 @@ class _Campaign:
         """Says which trials are made again because what is stored of them is not whole."""
         for name, (wrong, left) in self._ledger.damaged.items():
             text = f"made again, as what was stored of it is damaged ({wrong}); what is left lies in {left}"
-            self.doubter(watcher)(Doubt(WarningCode.RETRIED, text, f"trial {name}"))
+            self.warner(watcher)(Warning(WarningCode.RETRIED, text, f"trial {name}"))
 
     def to_do(self, *, proof: bool = False) -> list[PlannedTrial]:
         """Trials that are not finished, in the order of the design; those that failed are tried again.
@@ -277,7 +277,7 @@ class _Campaign:
         """Writes down which points this machine cannot have, and why; their trials are not run."""
         self.note(skipped=dict(skipped.points))
         for level, text in skipped.levels.items():
-            self.doubter(watcher)(Doubt(WarningCode.SKIPPED, text, f"path {level}"))
+            self.warner(watcher)(Warning(WarningCode.SKIPPED, text, f"path {level}"))
         entries = self._ledger.entries()
         for planned in self._design.trials:
             reason = skipped.points.get(planned.point.id)
@@ -383,17 +383,17 @@ class _Campaign:
 
     def meet(self, testbeds: Testbeds, watcher: Watcher) -> None:
         """Writes down what the hosts are: those of the first testbed for all, and what the others have of their own."""
-        doubts = [doubt for testbed in testbeds for doubt in testbed.doubts]
-        for doubt in [*dict.fromkeys(doubts), *self._file.add_hosts(testbeds.first)]:
-            self.doubter(watcher)(doubt)
+        warnings = [warning for testbed in testbeds for warning in testbed.warnings]
+        for warning in [*dict.fromkeys(warnings), *self._file.add_hosts(testbeds.first)]:
+            self.warner(watcher)(warning)
         self.note(paths={str(testbed.path): hosts_json(testbed) for testbed in testbeds if testbed.path})
 
-    def doubter(self, watcher: Watcher) -> Any:
-        """Who takes doubts about the campaign."""
+    def warner(self, watcher: Watcher) -> Any:
+        """Who takes warnings about the campaign."""
 
-        def take(doubt: Doubt) -> None:
-            self._file.add_doubts([doubt])
-            watcher.on_doubt(doubt)
+        def take(warning: Warning) -> None:
+            self._file.add_warnings([warning])
+            watcher.on_warning(warning)
 
         return take
 
@@ -462,7 +462,9 @@ class _Campaign:
             settings[change.setting] = change.after
         account, failure = Account(), None
         if attempt > first:
-            account.doubt(WarningCode.RETRIED, f"attempt {attempt}: the one before failed, see its manifest")
+            account.warning(
+                WarningCode.RETRIED, f"attempt {attempt}: the one before failed, see its manifest"
+            )
         began_ns, started = time.monotonic_ns(), datetime.now(UTC)
         writer = TrialWriter(self._folder / TRIALS, name)
 
@@ -497,7 +499,7 @@ class _Campaign:
                 "windows": vars(windows),
                 "start": account.start,
                 "hosts": account.hosts,
-                "doubts": [doubt_json(doubt) for doubt in account.doubts],
+                "warnings": [warning_json(warning) for warning in account.warnings],
                 "overhead_ns": account.overhead_ns,
                 "purpose": "proof" if change else "design",
                 "perturbation": asdict(change) if change else None,
@@ -529,12 +531,12 @@ class _Campaign:
         return failure
 
     def _look_at_wall_clock(self, account: Account) -> None:
-        """Doubts the times of day in manifests where the clock was set since the last look. Nobody sets the other clocks."""
+        """Warnings the times of day in manifests where the clock was set since the last look. Nobody sets the other clocks."""
         ahead_ns = _wall_ahead_ns()
         moved_ns, self._wall_ahead_ns = ahead_ns - self._wall_ahead_ns, ahead_ns
         if abs(moved_ns) > _WALL_STEP_NS:
             how = f"{'forward' if moved_ns > 0 else 'back'} by {abs(moved_ns) / 1e9:.1f} s"
-            account.doubt(
+            account.warning(
                 WarningCode.CLOCK_STEPPED,
                 f"the lab's wall clock was set {how} in this trial or since the one before: the times at which"
                 " trials started do not compare across it",

@@ -12,7 +12,7 @@ from iodyno.campaign.tunables import TestbedTunables
 from iodyno.core.errors import AccessError, IodynoError, PreflightError, TrialError
 from iodyno.core.experiment import Experiment, HostSpec
 from iodyno.core.volume import VolumeKind
-from iodyno.core.warnings import Doubt, WarningCode
+from iodyno.core.warnings import Warning, WarningCode
 from iodyno.core.workload import Level
 from iodyno.hosts.access import Access, AgentProgram, cpus_here
 from iodyno.session import accesses, path_levels
@@ -287,18 +287,18 @@ class Testbed:
         )
 
     @property
-    def doubts(self) -> list[Doubt]:
-        """Doubts about the hosts, their agents, and what those cannot do."""
-        doubts = [*self.hosts.doubts, *self.tunables.doubts]
+    def warnings(self) -> list[Warning]:
+        """Warnings about the hosts, their agents, and what those cannot do."""
+        warnings = [*self.hosts.warnings, *self.tunables.warnings]
         for name, session in self.sessions.items():
-            doubts += session.doubts
+            warnings += session.warnings
             for capability in self.outside(name).hello["capabilities"]:
                 code = _LACKS.get(capability["name"].partition(".")[0])
                 # Without a hardware counter cycles are reckoned from busy time; every number names that tier.
                 if code and not capability["available"] and capability["name"] != "sensor.cycles":
                     text = f"no {capability['name']}: {capability['reason'] or 'no reason known'}"
-                    doubts.append(Doubt(code, text, f"host {name}"))
-        return doubts
+                    warnings.append(Warning(code, text, f"host {name}"))
+        return warnings
 
     def _tunables(self) -> TestbedTunables:
         """The tunables of all hosts, each on the device by which it reaches the other end."""
@@ -329,8 +329,8 @@ class Testbed:
                 asked = dict.fromkeys(names, tuple(allowed))
             divided, shared = accesses.divide_cpus(allowed, asked)
             self.cpus |= divided
-            if shared and not any(doubt.code == "shared_cpus" for doubt in self.hosts.doubts):
-                self.hosts.doubts.append(accesses.shared_cpus(shared, divided))
+            if shared and not any(warning.code == "shared_cpus" for warning in self.hosts.warnings):
+                self.hosts.warnings.append(accesses.shared_cpus(shared, divided))
 
 
 def _check_cpus(spec: HostSpec, have: Iterable[int]) -> None:

@@ -17,7 +17,7 @@ from iodyno.core import quantity
 from iodyno.core.errors import TrialError
 from iodyno.core.experiment import Windows
 from iodyno.core.outcome import split_beside
-from iodyno.core.warnings import Doubt, WarningCode
+from iodyno.core.warnings import Warning, WarningCode
 from iodyno.core.workload import Level
 from iodyno.session.clock import ClockFit
 from iodyno.session.sent import SentRecord
@@ -50,7 +50,7 @@ class Account:
 
     hosts: dict[str, dict[str, Any]] = field(default_factory=dict)
     start: dict[str, Any] | None = None
-    doubts: list[Doubt] = field(default_factory=list)
+    warnings: list[Warning] = field(default_factory=list)
     overhead_ns: int | None = None
     path: dict[str, Any] | None = None
     settings: dict[str, Level] = field(default_factory=dict)
@@ -65,9 +65,9 @@ class Account:
             return self.bystanders[beside].role(name)
         return str(self.hosts[host]["role"])
 
-    def doubt(self, code: WarningCode, text: str, where: str = "") -> None:
-        """Notes a doubt."""
-        self.doubts.append(Doubt(code, text, where))
+    def warning(self, code: WarningCode, text: str, where: str = "") -> None:
+        """Notes a warning."""
+        self.warnings.append(Warning(code, text, where))
 
 
 async def carry_out(
@@ -175,7 +175,7 @@ def _beside(
 
 
 async def _load(flows: Sequence[_Flow], windows: Windows) -> None:
-    """Connections, start, load, results; and what the clocks, the start and the sockets make doubtful."""
+    """Connections, start, load, results; and what the clocks, the start and the sockets make suspect."""
     main = flows[0]
     await main.testbed.mend_agents()
     before = [await _probe_clocks(flow.testbed, flow.account, "before") for flow in flows]
@@ -214,9 +214,9 @@ async def _load(flows: Sequence[_Flow], windows: Windows) -> None:
         _check_connections(flow.testbed, flow.account)
         _check_script(flow.testbed, flow.account, windows)
     for name, flow in zip(main.account.bystanders, flows[1:], strict=True):
-        places = [", ".join(filter(None, (name, doubt.where))) for doubt in flow.account.doubts]
-        about = [replace(d, where=where) for d, where in zip(flow.account.doubts, places, strict=True)]
-        main.account.doubts += about
+        places = [", ".join(filter(None, (name, warning.where))) for warning in flow.account.warnings]
+        about = [replace(d, where=where) for d, where in zip(flow.account.warnings, places, strict=True)]
+        main.account.warnings += about
 
 
 def _slack_ns(testbed: Testbed) -> int:
@@ -364,7 +364,7 @@ def _check_clocks(account: Account, before: Mapping[str, ClockFit], after: Mappi
         moved_ns = abs(last.offset_ns - first.offset_ns)
         allowed_ns = first.error_ns + last.error_ns + _DRIFT_RATIO * (last.at_ns - first.at_ns)
         if moved_ns > allowed_ns:
-            account.doubt(
+            account.warning(
                 WarningCode.CLOCK_STEPPED,
                 f"the host's clock moved by {moved_ns / 1e3:.0f} us against the lab's during the trial,"
                 f" more than the {allowed_ns / 1e3:.0f} us that errors and drift explain",
@@ -386,7 +386,7 @@ def _check_start(testbed: Testbed, account: Account, clocks: Mapping[str, ClockF
     account.start |= {"skew_ns": skew_ns, "skew_error_ns": error_ns}
     limit_ns = testbed.experiment.limits.start_skew_ns
     if skew_ns + error_ns > limit_ns:
-        account.doubt(
+        account.warning(
             WarningCode.START_SKEW,
             f"the hosts started {skew_ns / 1e3:.0f} us apart, give or take {error_ns / 1e3:.0f} us;"
             f" the limit is {limit_ns / 1e3:.0f} us",
@@ -402,13 +402,13 @@ def _check_sockets(account: Account) -> None:
             due = want * 2 if key.endswith("_buffer_bytes") and want is not None else want
             if want is None or (got == due if due == want else got is not None and got >= due):
                 continue
-            account.doubt(
+            account.warning(
                 WarningCode.OPTION_NOT_OBTAINED,
                 f"asked for {key} = {want}, obtained {'nothing' if got is None else got // 2 if due != want else got}",
                 f"host {host}",
             )
         if obtained.get("differing"):
-            account.doubt(
+            account.warning(
                 WarningCode.OPTION_NOT_OBTAINED,
                 f"{obtained['differing']} connections have other socket options than the first one",
                 f"host {host}",
@@ -434,14 +434,14 @@ def _check_connections(testbed: Testbed, account: Account) -> None:
             )
         # Both ends see it, and it is one thing.
         idle = (carrying := result["connections_carrying"]) < connections and not scripted
-        if idle and not any(doubt.code == WarningCode.CONNECTIONS_IDLE for doubt in account.doubts):
-            account.doubt(
+        if idle and not any(warning.code == WarningCode.CONNECTIONS_IDLE for warning in account.warnings):
+            account.warning(
                 WarningCode.CONNECTIONS_IDLE,
                 f"rate and cost are those of {carrying} connections of {connections}: the others carried nothing in the measured "
                 "window",
             )
         if foreign := facts["ready"]["foreign_refused"]:
-            account.doubt(
+            account.warning(
                 WarningCode.FOREIGN_CONNECTION,
                 f"{foreign} connections that did not show the trial's token were turned away",
                 f"host {host}",
@@ -481,7 +481,7 @@ def _check_script(testbed: Testbed, account: Account, windows: Windows) -> None:
                 "give it more time: a longer `measured` in `windows` of the experiment file, or --limit of `iodyno run PROFILE`",
             )
         if foreign := script["foreign_refused"]:
-            account.doubt(
+            account.warning(
                 WarningCode.FOREIGN_CONNECTION,
                 f"{foreign} connections or datagrams that did not show the trial's token were turned away",
                 f"host {host}",

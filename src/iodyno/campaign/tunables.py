@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from iodyno.core.errors import AccessError, PreflightError, TrialError
 from iodyno.core.tunable import asked_of
-from iodyno.core.warnings import Doubt, WarningCode
+from iodyno.core.warnings import Warning, WarningCode
 from iodyno.core.workload import Level
 from iodyno.hosts.access import Access, AgentProgram
 from iodyno.hosts.guard import Guard, GuardLostError
@@ -40,8 +40,8 @@ class Notes(Protocol):
 
     hosts: dict[str, dict[str, Any]]
 
-    def doubt(self, code: WarningCode, text: str, where: str = "") -> None:
-        """Notes a doubt."""
+    def warning(self, code: WarningCode, text: str, where: str = "") -> None:
+        """Notes a warning."""
 
 
 @dataclass
@@ -69,7 +69,7 @@ class TestbedTunables:
         self._accesses, self._program, self._cpus, self._peers = accesses, program, cpus, peers
         self._owner = f"{owner} (process {os.getpid()} on {platform.node()})"
         self._shared: list[_Shared] = []
-        self.doubts: list[Doubt] = []
+        self.warnings: list[Warning] = []
 
     async def open(self) -> None:
         """Guards on all hosts, where there is none. Raises AccessError."""
@@ -161,7 +161,7 @@ class TestbedTunables:
             yield
             for shared in self._shared:
                 for text in await shared.tunables.check():
-                    notes.doubt(
+                    notes.warning(
                         WarningCode.TUNABLE_CHANGED, f"during the trial {text}", f"host {shared.hosts[0]}"
                     )
         except GuardLostError as error:
@@ -182,14 +182,14 @@ class TestbedTunables:
             _receives_on_sender(settings)
             and self._accesses[shared.hosts[0]].reached.path.get("kind") == "veth"
         ):
-            notes.doubt(
+            notes.warning(
                 WarningCode.RECEIVE_ON_SENDER,
                 "by its tunables the host's protocol work for what it receives runs on the sender's CPU, and is charged"
                 " there: what each host costs alone cannot be told, only the sum of both",
                 f"host {shared.hosts[0]}",
             )
         for text in _refusals("", settings):
-            notes.doubt(WarningCode.TUNABLE_NOT_OBTAINED, text, f"host {shared.hosts[0]}")
+            notes.warning(WarningCode.TUNABLE_NOT_OBTAINED, text, f"host {shared.hosts[0]}")
 
     async def _restore(self, shared: _Shared, notes: Notes) -> None:
         try:
@@ -206,14 +206,14 @@ class TestbedTunables:
             if left:
                 left_to = "left to the guard on the host, or the next that starts there"
                 text = f"not seen to be restored, {left_to}: {', '.join(left)} ({error})"
-                notes.doubt(WarningCode.TUNABLE_NOT_RESTORED, text, f"host {shared.hosts[0]}")
+                notes.warning(WarningCode.TUNABLE_NOT_RESTORED, text, f"host {shared.hosts[0]}")
             return
         for name in shared.hosts:
             kept = notes.hosts.get(name, {}).get("tunables") or {}
             for tunable in kept:
                 kept[tunable]["restored"] = settings[tunable].restored
         for text in wrong:
-            notes.doubt(WarningCode.TUNABLE_NOT_RESTORED, text, f"host {shared.hosts[0]}")
+            notes.warning(WarningCode.TUNABLE_NOT_RESTORED, text, f"host {shared.hosts[0]}")
 
     async def _restored(self, shared: _Shared) -> tuple[dict[str, Setting], list[str]]:
         """What `HostTunables.restore` gives; where the guard is lost, after another one that has read its journal. Raises
@@ -235,10 +235,10 @@ class TestbedTunables:
     def _note_leftovers(self, name: str, found: Mapping[str, list[str]]) -> None:
         if found["done"]:
             text = f"a lab that is gone had left settings, which are restored now: {', '.join(found['done'])}"
-            self.doubts.append(Doubt(WarningCode.TUNABLE_LEFT, text, f"host {name}"))
+            self.warnings.append(Warning(WarningCode.TUNABLE_LEFT, text, f"host {name}"))
         if found["failed"]:
             text = f"a lab that is gone had left settings, which cannot be restored: {', '.join(found['failed'])}"
-            self.doubts.append(Doubt(WarningCode.TUNABLE_NOT_RESTORED, text, f"host {name}"))
+            self.warnings.append(Warning(WarningCode.TUNABLE_NOT_RESTORED, text, f"host {name}"))
 
 
 async def _each(work: Iterable[Coroutine[Any, Any, None]]) -> None:

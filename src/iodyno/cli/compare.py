@@ -253,8 +253,8 @@ def command(
     _show_mechanisms(changes)
     for side, profile in (("A", change.first), ("B", change.second)):
         click.echo(f"{side}: {basis_note(profile)}")
-        for doubt in profile.doubts:
-            click.echo(f"warning: {doubt.text}")
+        for warning in profile.warnings:
+            click.echo(f"warning: {warning.text}")
 
 
 def _show_points(

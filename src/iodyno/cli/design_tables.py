@@ -104,7 +104,7 @@ def evaluation_lines(evaluation: Evaluation | None) -> list[str]:
     if noise is not None:
         told = ", ".join(f"{jain_runs(noise, p)} for +-{percent(p)}" for p in _PRECISIONS)
         lines.append(f"  trials of one point for its mean (Jain): {told}")
-    lines += [f"  {doubt}" for doubt in evaluation.doubts]
+    lines += [f"  {warning}" for warning in evaluation.warnings]
     return lines
 
 

@@ -100,8 +100,8 @@ def command(
     _refuse_terminal(viewer, output)
     _write(viewer.write(profile, title), output)
     # Other viewers have no place for it.
-    for doubt in profile.doubts:
-        click.echo(f"iodyno: warning: {doubt.text}", err=True)
+    for warning in profile.warnings:
+        click.echo(f"iodyno: warning: {warning.text}", err=True)
 
 
 def _point(summary: CampaignSummary, written: str | None) -> PointSummary:
@@ -138,8 +138,8 @@ def _show(profile: PointProfile, behind: list[Mechanism], title: str, top: int, 
     for line in not_measured(behind):
         click.echo(f"not measured: {line}")
     click.echo(basis_note(profile))
-    for doubt in profile.doubts:
-        click.echo(f"warning: {doubt.text}")
+    for warning in profile.warnings:
+        click.echo(f"warning: {warning.text}")
 
 
 def _refuse_terminal(viewer: Viewer, output: Path | None) -> None:

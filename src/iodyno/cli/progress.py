@@ -19,7 +19,7 @@ from iodyno.core.experiment import Experiment
 from iodyno.core.factor import parameter_of, told_by_variant
 from iodyno.core.quantity import show_rough
 from iodyno.core.search import Found
-from iodyno.core.warnings import Doubt
+from iodyno.core.warnings import Warning
 from iodyno.core.workload import EXCHANGES, Level
 
 
@@ -32,7 +32,7 @@ def watcher(experiment: Experiment, design: Design) -> LiveWatcher | PlainWatche
 
 
 class PlainWatcher(Watcher):
-    """One line for each stage, trial and doubt."""
+    """One line for each stage, trial and warning."""
 
     def __init__(self, experiment: Experiment, design: Design) -> None:
         self._experiment = experiment
@@ -113,12 +113,12 @@ class PlainWatcher(Watcher):
         outcome = f"failed: {reason['where']}: {reason['what']}" if reason else self._rate
         left = f", {show_rough(self._left_ns)} left" if self._left_ns else ""
         self.say(f"{self.trial(planned)}: {outcome}{left}")
-        for doubt in manifest["doubts"]:
-            self.say(f"  doubt: {doubt['where'] + ': ' if doubt['where'] else ''}{doubt['text']}")
+        for warning in manifest["warnings"]:
+            self.say(f"  warning: {warning['where'] + ': ' if warning['where'] else ''}{warning['text']}")
 
-    def on_doubt(self, doubt: Doubt) -> None:
+    def on_warning(self, warning: Warning) -> None:
         """Says it."""
-        self.say(f"doubt: {doubt.line}")
+        self.say(f"warning: {warning.line}")
 
     def on_time_left(self, time_left_ns: int) -> None:
         """Keeps it for the next line."""

@@ -253,11 +253,13 @@ def _show(folder: Path, dataset: Dataset, summary: CampaignSummary, *, as_json: 
 
     point = summary.points[0]
     void = {trial.name: str(trial.reason) for trial in dataset.trials if trial.status == "void"}
-    from_cache = any(d.code is WarningCode.READ_FROM_CACHE for trial in dataset.trials for d in trial.doubts)
+    from_cache = any(
+        d.code is WarningCode.READ_FROM_CACHE for trial in dataset.trials for d in trial.warnings
+    )
     advice = _PAST_THE_CACHE if from_cache else _IN_TIME
     if as_json:
         outcomes = {name: _as_json(point.outcomes[name]) for name in summary.asked}
-        warnings = [{"code": d.code, "text": d.text, "where": d.where} for d in summary.doubts]
+        warnings = [{"code": d.code, "text": d.text, "where": d.where} for d in summary.warnings]
         found = {
             "levels": dict(point.levels),
             "outcomes": outcomes,
@@ -284,10 +286,13 @@ def _show(folder: Path, dataset: Dataset, summary: CampaignSummary, *, as_json: 
     for line in _methods({name: point.outcomes[name].method for name in summary.asked}):
         click.echo(f"  {line}")
     # What came up while the load was on was said then.
-    said = {doubt.text for doubt in (*dataset.doubts, *(d for trial in dataset.trials for d in trial.doubts))}
-    for doubt in summary.doubts:
-        if doubt.text not in said:
-            aside(f"doubt: {doubt.line}")
+    said = {
+        warning.text
+        for warning in (*dataset.warnings, *(d for trial in dataset.trials for d in trial.warnings))
+    }
+    for warning in summary.warnings:
+        if warning.text not in said:
+            aside(f"warning: {warning.line}")
     click.echo(str(folder))
     _refuse_void(folder, void, point.finished, advice)
 

@@ -146,7 +146,7 @@ def _show(folder: Path, *, as_json: bool) -> None:
             {"levels": dict(p.levels), "trials": p.finished}
             for p in sorted(summary.points, key=lambda p: p.levels[factor])
         ]
-        warnings = [{"code": d.code, "text": d.text, "where": d.where} for d in summary.doubts]
+        warnings = [{"code": d.code, "text": d.text, "where": d.where} for d in summary.warnings]
         told = {**search_json(summary), "tried": tried, "warnings": warnings}
         click.echo(json.dumps({"campaign": str(folder), **told}, indent=2))
     else:

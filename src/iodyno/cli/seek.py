@@ -65,7 +65,7 @@ class GoalSeeker:
     def _history(self, base: Point, searched: Searched, trials: dict[int, Trial]) -> _History:
         from iodyno.analysis.arrivals import later_ratio
         from iodyno.analysis.outcomes import OF_TRIAL
-        from iodyno.analysis.physics import generator_doubts
+        from iodyno.analysis.physics import generator_warnings
 
         tried: list[Tried] = []
         spent_ns = 0
@@ -90,9 +90,9 @@ class GoalSeeker:
             if value.value is None:
                 why = value.note or "the trial has no such outcome"
                 return _History(tuple(tried), spent_ns, f"{goal.outcome} is missing: {why}")
-            doubts = [doubt.text for doubt in generator_doubts(trial)]
-            met = value.value <= most and not doubts
-            tried.append(Tried(level, met, doubts[0] if doubts else ""))
+            warnings = [warning.text for warning in generator_warnings(trial)]
+            met = value.value <= most and not warnings
+            tried.append(Tried(level, met, warnings[0] if warnings else ""))
         return _History(tuple(tried), spent_ns)
 
     def _found(self, base: Point, history: _History, now: Standing) -> Found:
@@ -105,12 +105,10 @@ class GoalSeeker:
             ended = "precise"
         elif self._spent_ns(base, history) >= self._spec.time_ns:
             ended = "time"
-        doubtful = [
-            t for t in history.tried if t.doubtful and t.level <= now.high * (1 + self._spec.precision)
-        ]
+        suspect = [t for t in history.tried if t.suspect and t.level <= now.high * (1 + self._spec.precision)]
         warning = history.stuck
-        if doubtful and not warning:
-            warning = f"the load generator, not the path, may be the limit: {doubtful[-1].doubtful}"
+        if suspect and not warning:
+            warning = f"the load generator, not the path, may be the limit: {suspect[-1].suspect}"
         low, high = self._spec.low, self._spec.high
         beyond = (
             ended != "edge" and history.tried and not history.stuck and (now.high > high or now.low < low)

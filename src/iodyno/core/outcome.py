@@ -9,7 +9,7 @@ from typing import Any
 
 from iodyno.core.disk_outcomes import OF_DISKS
 from iodyno.core.outcome_kind import OutcomeKind as OutcomeKind
-from iodyno.core.warnings import Doubt
+from iodyno.core.warnings import Warning
 
 OUTCOMES: Mapping[str, OutcomeKind] = {
     kind.name: kind
@@ -325,7 +325,7 @@ class Estimate:
     unit: str
     method: str
     assumptions: tuple[str, ...] = ()
-    warnings: tuple[Doubt, ...] = ()
+    warnings: tuple[Warning, ...] = ()
     missing: str | None = None
     counting: float = 0.0
     shared: float = 0.0

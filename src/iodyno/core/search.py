@@ -59,11 +59,11 @@ class SearchSpec:
 
 @dataclass(frozen=True)
 class Tried:
-    """A level that was tried, and whether it met the goal. `doubtful`: why a miss may be the generator's."""
+    """A level that was tried, and whether it met the goal. `suspect`: why a miss may be the generator's."""
 
     level: int
     met: bool
-    doubtful: str = ""
+    suspect: str = ""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Doubts about a measurement: one list, so that a code means one thing everywhere.
+"""Warnings about a measurement: one list, so that a code means one thing everywhere.
 
 A warning never removes a number; it stands beside it. What invalidates a trial is an error instead.
 """
@@ -11,7 +11,7 @@ from enum import StrEnum
 
 
 class WarningCode(StrEnum):
-    """Every doubt that iodyno can raise."""
+    """Every warning that iodyno can raise."""
 
     # about the hosts
     SHARED_CPUS = "shared_cpus"
@@ -76,8 +76,8 @@ class WarningCode(StrEnum):
 
 
 @dataclass(frozen=True)
-class Doubt:
-    """One doubt: its code, a sentence with the figures, and where it applies (host, trial, point, outcome)."""
+class Warning:
+    """One warning: its code, a sentence with the figures, and where it applies (host, trial, point, outcome)."""
 
     code: WarningCode
     text: str
@@ -191,4 +191,4 @@ MEANINGS: Mapping[WarningCode, tuple[str, str]] = {
          "keep main effects beside those of the load, or measure at lower loads"),
     )
 }  # fmt: skip
-"""Of every doubt: what it says, and what to do."""
+"""Of every warning: what it says, and what to do."""

@@ -74,7 +74,7 @@ class Evaluation:
     correlated: tuple[str, str, float] | None
     partial: tuple[tuple[str, str, float], ...]
     word_lengths: dict[int, int]
-    doubts: tuple[str, ...]
+    warnings: tuple[str, ...]
 
 
 def evaluate(
@@ -101,9 +101,9 @@ def evaluate(
         spec.model if design.kind == "d_optimal" else MODEL_OF.get(design.kind, ("interactions",))
     )
     wanted = model_terms.terms(asked, coding, "--model")
-    doubts = []
+    warnings = []
     if len(wanted) > MOST_TERMS:
-        doubts.append(f"only the first {MOST_TERMS} of {len(wanted)} terms are evaluated")
+        warnings.append(f"only the first {MOST_TERMS} of {len(wanted)} terms are evaluated")
         wanted = wanted[:MOST_TERMS]
     # What is there already is a block of its own.
     there = d_optimal.there_already(experiment)
@@ -140,7 +140,7 @@ def evaluate(
     names = [name_of(term) for term, places in kept for _ in places]
     model_columns = matrix[:, 1 + blocks.shape[1] :]
     if design.slow and not plot_noise_ratio:
-        doubts.append(
+        warnings.append(
             "no noise between whole plots is assumed: state it where there is some, as slow factors are told between them"
         )
     structure = design.structure
@@ -159,7 +159,7 @@ def evaluate(
         correlated=_most_correlated(np, model_columns, names),
         partial=_partial(np, kept, wanted, coding, levels, matrix),
         word_lengths=_word_lengths(structure.words if structure else ()),
-        doubts=tuple(doubts),
+        warnings=tuple(warnings),
     )
 
 

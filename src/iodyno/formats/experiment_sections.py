@@ -55,7 +55,7 @@ class Reading:
         self.folder = folder
         self.plain = top.plain()
         self.mistakes = list(mistakes)
-        self.doubtful = {mistake.path for mistake in mistakes}
+        self.suspect = {mistake.path for mistake in mistakes}
         hosts = self.plain.get("hosts") if isinstance(self.plain, dict) else None
         self.host_names: list[str] = list(hosts) if isinstance(hosts, dict) else []
         self.groups: dict[str, tuple[str, ...]] = {}
@@ -545,7 +545,7 @@ class Reading:
     def note(self, path: Path, text: str) -> None:
         """Notes a mistake, unless one about the same place makes it meaningless."""
         written = dotted(path)
-        if written not in self.doubtful:
+        if written not in self.suspect:
             self.mistakes.append(Mistake(self.top.line_of(path), written, text))
 
     def value(self, path: Path) -> Any:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from iodyno.core.errors import AccessError
-from iodyno.core.warnings import Doubt
+from iodyno.core.warnings import Warning
 
 
 class ByteQueue(Protocol):
@@ -109,7 +109,7 @@ class Reached:
     cpus: tuple[int, ...] = ()
     path: Mapping[str, Any] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
-    doubts: list[Doubt] = field(default_factory=list)
+    warnings: list[Warning] = field(default_factory=list)
     hello_timeout_s: float | None = None
     namespace: str | None = None
     probe_gap_s: float = 0.002

@@ -28,7 +28,7 @@ class CheckLine:
 
     name: str
     text: str
-    doubt: bool
+    warning: bool
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class CostSection:
 def cost_section(study: CostStudy) -> CostSection:
     """What the section shows, figures apart."""
     checks = tuple(
-        CheckLine(check.name, check.doubt.text if check.doubt else check.found, check.doubt is not None)
+        CheckLine(check.name, check.warning.text if check.warning else check.found, check.warning is not None)
         for check in study.checks
     )
     left = f" {counted(study.left_out, 'trial')} left out, without this outcome." if study.left_out else ""
@@ -182,9 +182,9 @@ def share_of(study: CostStudy, name: str) -> float | None:
 
 def equation_lines(study: CostStudy) -> Iterator[str]:
     """The equation in natural units, to be pasted, and what its variables are."""
-    misses = next((one for one in study.checks if one.name == LACK_OF_FIT and one.doubt), None)
-    if misses and misses.doubt:
-        yield f"! not to be used: {misses.doubt.text}"
+    misses = next((one for one in study.checks if one.name == LACK_OF_FIT and one.warning), None)
+    if misses and misses.warning:
+        yield f"! not to be used: {misses.warning.text}"
     yield f"{study.equation.left} = {study.equation.expression}"
     yield f"  in {study.unit or 'no unit'}, where"
     for variable in study.equation.variables:
@@ -262,16 +262,16 @@ def effects_table(study: CostStudy) -> Table | None:
 
 
 def check_lines(study: CostStudy) -> Iterator[str]:
-    """One line a check; a doubt is marked."""
+    """One line a check; a warning is marked."""
     for check in study.checks:
-        yield f"{'!' if check.doubt else ' '} {check.name}: {check.doubt.text if check.doubt else check.found}"
+        yield f"{'!' if check.warning else ' '} {check.name}: {check.warning.text if check.warning else check.found}"
     if study.no_load:
-        doubt = study.no_load.doubt
+        warning = study.no_load.warning
         background = (
             f"background {_value(study.no_load.background)} {_bounds(study.no_load.background)} {study.unit}"
         )
-        text = doubt.text if doubt else "no factor has an effect where nothing is done"
-        yield f"{'!' if doubt else ' '} origin: {background}; {text}"
+        text = warning.text if warning else "no factor has an effect where nothing is done"
+        yield f"{'!' if warning else ' '} origin: {background}; {text}"
 
 
 def derived_table(found: Sequence[Derived], cores: Cores | None = None) -> Table:
@@ -444,7 +444,7 @@ def study_json(
             ],
         },
         "checks": [
-            {"name": c.name, "found": c.found, "p": c.p, "doubt": c.doubt.text if c.doubt else None}
+            {"name": c.name, "found": c.found, "p": c.p, "warning": c.warning.text if c.warning else None}
             for c in study.checks
         ],
         "no_load": study.no_load
@@ -463,9 +463,9 @@ def study_json(
         "warnings": [
             {"code": d.code, "text": d.text, "where": d.where}
             for d in (
-                *study.doubts,
-                *(d for one in derived for d in one.doubts),
-                *(cores.busy.doubts if cores else ()),
+                *study.warnings,
+                *(d for one in derived for d in one.warnings),
+                *(cores.busy.warnings if cores else ()),
             )
         ],
     }

@@ -60,7 +60,7 @@ def profile_values(profile: PointProfile, top: int | None = None, by: Part = "ex
             for each in profile.layers()
         ],
         "functions": [_function_cost(each, per) for each in profile.functions(by, top)],
-        "warnings": [{"code": d.code, "text": d.text, "where": d.where} for d in profile.doubts],
+        "warnings": [{"code": d.code, "text": d.text, "where": d.where} for d in profile.warnings],
     }
 
 

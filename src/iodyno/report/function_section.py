@@ -66,7 +66,7 @@ class HostView:
     layers: Table
     table: Table
     note: str
-    doubts: tuple[str, ...]
+    warnings: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -202,10 +202,10 @@ def _host(
         layers=layer_table(profile),
         table=function_table(profile, TOP),
         note=basis_note(profile),
-        doubts=_texts(profile),
+        warnings=_texts(profile),
     )
 
 
 def _texts(profile: PointProfile) -> tuple[str, ...]:
-    doubts: Sequence[str] = [doubt.text for doubt in profile.doubts]
-    return tuple(doubts)
+    warnings: Sequence[str] = [warning.text for warning in profile.warnings]
+    return tuple(warnings)

@@ -28,7 +28,6 @@ from iodyno.report.answer import answer
 from iodyno.report.aside import Aside, fitted
 from iodyno.report.cost_model import cost_section
 from iodyno.report.cost_words import COSTS, cost_outcome, subject
-from iodyno.report.doubts import grouped
 from iodyno.report.figures import FIGURES, cut, draw
 from iodyno.report.finite_buffer import buffer_tables
 from iodyno.report.flame_graph import script_source
@@ -52,6 +51,7 @@ from iodyno.report.tables import RATES, Table, load_tables, outcome_table, rate_
 from iodyno.report.terminal import tier_note
 from iodyno.report.trial_panels.section import Panels, drawings_of
 from iodyno.report.void import claimed, void_costs
+from iodyno.report.warnings import grouped
 from iodyno.store.files import write_file
 
 PAGE = "report.html"
@@ -195,7 +195,7 @@ def page(
         "ran": sum(point.finished > 0 for point in summary.points),
         "rule": "those asked for" if chosen else SHOWN_BY_ITSELF,
         "hosts": [(host, host_facts(host)) for host in summary.hosts],
-        "doubts": grouped(summary),
+        "warnings": grouped(summary),
         "cost": cost_outcome(summary),
         "method": method_rows(summary),
         "json_data": _packed(as_json(summary, indent=None, digits=_DIGITS)),

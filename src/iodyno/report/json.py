@@ -11,7 +11,7 @@ from typing import Any
 
 from iodyno.analysis.summary import CampaignSummary, PointSummary, TrialSummary
 from iodyno.analysis.wall import Wall
-from iodyno.core.warnings import Doubt
+from iodyno.core.warnings import Warning
 from iodyno.report.cost_model import study_json
 from iodyno.report.decision import decision_json
 from iodyno.report.estimate_json import estimate_values as estimate_values
@@ -79,7 +79,7 @@ def campaign(summary: CampaignSummary) -> dict[str, Any]:
             }
             for host in summary.hosts
         },
-        "warnings": [_doubt(doubt) for doubt in summary.doubts],
+        "warnings": [_warning(warning) for warning in summary.warnings],
     }
 
 
@@ -93,7 +93,7 @@ def _point(point: PointSummary) -> dict[str, Any]:
         "skipped": point.skipped,
         "outcomes": {name: _outcome(point, name) for name in point.outcomes},
         "limiter": finding_json(point.limiter),
-        "warnings": [_doubt(doubt) for doubt in point.doubts],
+        "warnings": [_warning(warning) for warning in point.warnings],
     }
 
 
@@ -128,5 +128,5 @@ def _trial(trial: TrialSummary) -> dict[str, Any]:
     }
 
 
-def _doubt(doubt: Doubt) -> dict[str, str]:
-    return {"code": str(doubt.code), "text": doubt.text, "where": doubt.where}
+def _warning(warning: Warning) -> dict[str, str]:
+    return {"code": str(warning.code), "text": warning.text, "where": warning.where}

@@ -21,7 +21,7 @@ _CYCLES = {
 
 
 def method_rows(summary: CampaignSummary) -> list[tuple[str, str]]:
-    """What a reader must know to make the numbers again, or to doubt them."""
+    """What a reader must know to make the numbers again, or to warning them."""
     return [(name, text) for name, text in _rows(summary) if text]
 
 

@@ -36,7 +36,7 @@ class Peak:
 
     @property
     def known(self) -> bool:
-        """Whether any level is beyond doubt less than the greatest."""
+        """Whether any level is surely less than the greatest."""
         return len(self.near) < len(self.points)
 
     @property
@@ -104,7 +104,7 @@ def _told(peak: Peak) -> str:
     """What is known of one line, after the name of what is greatest."""
     at = f"at {peak.place(peak.top)}, with {peak.value(peak.top)}"
     if not peak.known:
-        return f"is highest {at}, but no level is less beyond doubt: where it peaks is not known"
+        return f"is highest {at}, but no level is surely less: where it peaks is not known"
     unsure = f" ({peak.apart})" if peak.apart else ""
     last = peak.points[-1]
     if peak.passed:

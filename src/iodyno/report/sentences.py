@@ -324,7 +324,7 @@ def _where_time_goes(summary: CampaignSummary, layout: Layout, host: str, outcom
     stands_out = change(*(point.outcomes[outcome] for point in found)).verdict == "rises"
     place = place_name(dearest, layout.factors)
     opening = f"Where it is dearest ({place}), " if stands_out else f"At {place}, " if place else ""
-    unsure = any(d.code == "split_unreliable" and d.text.startswith(host) for d in dearest.doubts)
+    unsure = any(d.code == "split_unreliable" and d.text.startswith(host) for d in dearest.warnings)
     if summary.accounting.tier == "bpf":
         yield Sentence(
             f"{opening}{host} is busy {100 - idle:.0f} % of its CPUs: {busy_by_class(dearest, host)}."

@@ -259,7 +259,7 @@ def _rates(point: PointSummary, clients: Iterable[str]) -> dict[str, float]:
 
 def _lost(point: PointSummary) -> set[str]:
     """The clients without which a trial of the point went on."""
-    said = (doubt.where for doubt in point.doubts if doubt.code is WarningCode.CLIENT_LOST)
+    said = (warning.where for warning in point.warnings if warning.code is WarningCode.CLIENT_LOST)
     return {where.rpartition("host ")[2] for where in said}
 
 

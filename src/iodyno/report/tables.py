@@ -268,7 +268,9 @@ def _split(point: PointSummary, host: str) -> Cell:
     hint = ", ".join(
         f"{name[4:-6]} {with_interval(share, name)}" for name, share in zip(SPLIT, shares, strict=True)
     )
-    unsure = any(doubt.code == "split_unreliable" and doubt.text.startswith(host) for doubt in point.doubts)
+    unsure = any(
+        warning.code == "split_unreliable" and warning.text.startswith(host) for warning in point.warnings
+    )
     return Cell(f"({text}){'?' if unsure else ''}", hint + ("; the split is unreliable" if unsure else ""))
 
 

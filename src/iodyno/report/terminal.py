@@ -13,7 +13,6 @@ from iodyno.analysis.dataset import read_dataset
 from iodyno.analysis.summary import CampaignSummary, analyse
 from iodyno.core.quantity import counted
 from iodyno.core.warnings import WarningCode
-from iodyno.report.doubts import DoubtGroup, grouped
 from iodyno.report.finite_buffer import buffer_tables
 from iodyno.report.flowop_section import flowop_sentences
 from iodyno.report.method import changes_note
@@ -22,6 +21,7 @@ from iodyno.report.script_section import script_sentences, script_tables
 from iodyno.report.sentences import Sentence, sentences
 from iodyno.report.tables import Table, load_tables
 from iodyno.report.text_table import fitted, plain
+from iodyno.report.warnings import WarningGroup, grouped
 
 LOST_MOST = 5
 """Trials without numbers that are told one by one (chosen: the rest mostly has the same reason)."""
@@ -39,7 +39,7 @@ def print_tables(folder: Path | str, file: TextIO | None = None) -> None:
 
 
 def show_tables(summary: CampaignSummary, file: TextIO | None = None, more: Sequence[Sentence] = ()) -> None:
-    """Prints a section per level, what can be said of them and `more`, and the doubts."""
+    """Prints a section per level, what can be said of them and `more`, and the warnings."""
     out = file or sys.stdout
     for table in (
         *script_tables(summary.scripts),
@@ -79,13 +79,13 @@ def _interval_note(summary: CampaignSummary) -> str:
     return "± is half the 95 % interval over batches within the one trial of a point."
 
 
-def _with_reasons(group: DoubtGroup) -> Iterator[DoubtGroup]:
-    """A group that is told by its first doubt; what is missing is told once for each reason, as each is of something else."""
+def _with_reasons(group: WarningGroup) -> Iterator[WarningGroup]:
+    """A group that is told by its first warning; what is missing is told once for each reason, as each is of something else."""
     if group.code != WarningCode.SENSOR_MISSING:
         yield group
         return
     for text in group.texts:
-        yield replace(group, doubts=tuple(doubt for doubt in group.doubts if doubt.text == text))
+        yield replace(group, warnings=tuple(warning for warning in group.warnings if warning.text == text))
 
 
 def _lost_trials(summary: CampaignSummary) -> Iterator[str]:

@@ -16,7 +16,9 @@ _COSTS = frozenset({"ns/KiB", "ns/operation", "ns/packet", "cycles/KiB", "B/cycl
 
 def void(point: PointSummary, host: str) -> bool:
     """Whether nothing is claimed of what the point costs the host."""
-    return any(doubt.code == "cost_void" and doubt.text.startswith(f"{host}:") for doubt in point.doubts)
+    return any(
+        warning.code == "cost_void" and warning.text.startswith(f"{host}:") for warning in point.warnings
+    )
 
 
 def is_void(point: PointSummary, outcome: str) -> bool:

@@ -14,7 +14,7 @@ from typing import Any
 
 from iodyno.core.errors import AccessError, ExperimentError
 from iodyno.core.experiment import HostSpec
-from iodyno.core.warnings import Doubt, WarningCode
+from iodyno.core.warnings import Warning, WarningCode
 from iodyno.core.workload import Level
 from iodyno.hosts.access import LAB_CPUS, Access
 from iodyno.hosts.local import LocalAccess
@@ -39,7 +39,7 @@ class OpenHosts:
     accesses: dict[str, Access] = field(default_factory=dict)
     observers: dict[str, Access] = field(default_factory=dict)
     paths: list[veth.NamespacePath] = field(default_factory=list)
-    doubts: list[Doubt] = field(default_factory=list)
+    warnings: list[Warning] = field(default_factory=list)
     linked: bool = True
     hub: str = ""
     fallback: str = ""
@@ -113,8 +113,8 @@ async def _open_local(hosts: OpenHosts, specs: Sequence[HostSpec], cpus: Cpus) -
             access.reached.path = {"kind": "loopback", "receive_processing": "the sender's CPU"}
         hosts.accesses[spec.name] = access
     if len(specs) > 1 and hosts.linked:
-        hosts.doubts.append(
-            Doubt(
+        hosts.warnings.append(
+            Warning(
                 WarningCode.RECEIVE_ON_SENDER,
                 "over the loopback device the kernel does the receiver's protocol work on the sender's CPU, and charges"
                 " it there: what each host costs alone cannot be told, only the sum of both",
@@ -139,8 +139,8 @@ async def _open_netns(hosts: OpenHosts, specs: Sequence[HostSpec], cpus: Cpus) -
     if refused := veth.may_make_namespaces():
         hosts.fallback = refused
         await _open_local(hosts, specs, cpus)
-        hosts.doubts.append(
-            Doubt(
+        hosts.warnings.append(
+            Warning(
                 WarningCode.LOOPBACK_FALLBACK,
                 f"no namespaces were made, because {refused}; the data goes over the loopback device instead. That changes:"
                 " no Ethernet device and its segment sizes (the loopback takes 64 KiB at a time), the receiver's protocol"
@@ -164,8 +164,8 @@ async def _open_netns(hosts: OpenHosts, specs: Sequence[HostSpec], cpus: Cpus) -
         access.reached.path = end.facts()
         hosts.accesses[spec.name] = access
         if not end.steered:
-            hosts.doubts.append(
-                Doubt(
+            hosts.warnings.append(
+                Warning(
                     WarningCode.RECEIVE_ON_SENDER,
                     "the kernel did not take the asked CPUs for receiving: the receiver's protocol work runs on the"
                     " sender's CPU, and is charged there",
@@ -223,7 +223,7 @@ async def open_hosts(specs: Mapping[str, HostSpec], *, linked: bool = True, hub:
     cpus, shared = divide_cpus(sorted(LAB_CPUS), {spec.name: spec.cpus for spec in here})
     hosts = OpenHosts(linked=linked, hub=hub)
     if shared:
-        hosts.doubts.append(shared_cpus(shared, cpus))
+        hosts.warnings.append(shared_cpus(shared, cpus))
     try:
         for access, opener in OPENERS.items():
             if reached_so := [spec for spec in specs.values() if spec.access == access]:
@@ -257,10 +257,10 @@ def divide_cpus(allowed: Sequence[int], asked: Cpus) -> tuple[dict[str, tuple[in
     return cpus, shared
 
 
-def shared_cpus(names: Sequence[str], cpus: Cpus) -> Doubt:
-    """The doubt about hosts that share CPUs."""
+def shared_cpus(names: Sequence[str], cpus: Cpus) -> Warning:
+    """The warning about hosts that share CPUs."""
     held = ", ".join(f"{name}: {', '.join(map(str, cpus[name]))}" for name in names)
-    return Doubt(
+    return Warning(
         WarningCode.SHARED_CPUS,
         f"hosts on one machine share CPUs ({held}): they slow each other down, and what each costs cannot be told",
         ", ".join(f"host {name}" for name in names),

@@ -14,7 +14,7 @@ from pathlib import Path
 from iodyno.core.errors import AccessError, ExperimentError
 from iodyno.core.experiment import HostSpec
 from iodyno.core.path import PATHS
-from iodyno.core.warnings import Doubt, WarningCode
+from iodyno.core.warnings import Warning, WarningCode
 from iodyno.hosts import guest, sandbox
 from iodyno.hosts.access import LAB_CPUS, Access
 from iodyno.hosts.guest import GuestAccess, GuestLink
@@ -76,7 +76,7 @@ async def open_path(
     )
     hosts = OpenHosts()
     if shared:
-        hosts.doubts.append(shared_cpus(shared, cpus))
+        hosts.warnings.append(shared_cpus(shared, cpus))
     try:
         await _OPENERS[level](hosts, asked)
     except BaseException:
@@ -140,8 +140,8 @@ def _add_namespaces(hosts: OpenHosts, asked: Asked, path: NamespacePath) -> None
         access.reached.path = end.facts()
         hosts.accesses[name] = access
     if not all(end.steered for end in path.ends.values()):
-        hosts.doubts.append(
-            Doubt(
+        hosts.warnings.append(
+            Warning(
                 WarningCode.RECEIVE_ON_SENDER,
                 "the kernel does the receiver's protocol work on the sender's CPU, and charges it there: what each host"
                 " costs alone cannot be told, only the sum of both",

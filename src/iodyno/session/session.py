@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from iodyno.core.errors import AccessError, IodynoError, TrialError
-from iodyno.core.warnings import Doubt, WarningCode
+from iodyno.core.warnings import Warning, WarningCode
 from iodyno.hosts.access import Access, AgentProgram, AgentStreams, end_at_once, ended
 from iodyno.session import clock, wire
 from iodyno.session.clock import ClockFit, Probe
@@ -49,7 +49,7 @@ class Session:
     def __init__(self, access: Access, streams: AgentStreams) -> None:
         self.name = access.name
         self.hello: Message = {}
-        self.doubts: list[Doubt] = []
+        self.warnings: list[Warning] = []
         self._access = access
         self._streams = streams
         self._decoder = wire.Decoder(allow_foreign=True)
@@ -256,8 +256,8 @@ class Session:
             )
         if self._decoder.foreign.strip():
             text = self._decoder.foreign.decode(errors="replace").strip()
-            self.doubts.append(
-                Doubt(
+            self.warnings.append(
+                Warning(
                     WarningCode.FOREIGN_OUTPUT,
                     f"something else wrote {len(self._decoder.foreign)} bytes before the agent's first word:"
                     f" {text[:200]!r}; a start-up file of the remote shell should stay silent",

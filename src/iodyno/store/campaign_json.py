@@ -14,7 +14,7 @@ Level = int | bool | str
 Version = Annotated[int, Field(ge=1, le=SCHEMA_VERSION)]
 
 
-class Doubt(TypedDict):
+class Warning(TypedDict):
     """A warning that stands beside a number."""
 
     code: str
@@ -194,7 +194,7 @@ class Campaign(TypedDict):
     experiment: Experiment
     design: Design
     hosts: dict[str, Host]
-    doubts: list[Doubt]
+    warnings: list[Warning]
     tool_version: NotRequired[str]
     build_hash: NotRequired[str]
     finished: NotRequired[bool]

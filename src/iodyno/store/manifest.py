@@ -23,6 +23,7 @@ _NUMBERS = ("size", "duration", "count", "rate", "bit_rate", "share")
 """Kinds of parameters whose levels are numbers, but where they are drawn from a law."""
 _RENAMED_IN = 5
 _RENAMED: Mapping[str, str] = {
+    "doubts": "warnings",
     "knobs": "tunables",
     "knob_changed": "tunable_changed",
     "knob_left": "tunable_left",

@@ -8,7 +8,7 @@ from pydantic import AfterValidator, Field, FiniteFloat, NonNegativeInt, StringC
 from pydantic_core import PydanticCustomError
 from typing_extensions import TypedDict  # that of Python 3.11 does not tell pydantic what is required
 
-from iodyno.store.campaign_json import Doubt, Level, Table, Version
+from iodyno.store.campaign_json import Level, Table, Version, Warning
 
 Setting = int | bool | str | None
 
@@ -334,7 +334,7 @@ class Manifest(TypedDict):
     windows: dict[str, NonNegativeInt]
     start: NotRequired[Start | None]
     hosts: dict[str, End]
-    doubts: NotRequired[list[Doubt]]
+    warnings: NotRequired[list[Warning]]
     overhead_ns: NotRequired[int | None]
     purpose: NotRequired[Literal["design", "proof"]]
     perturbation: NotRequired[Perturbation | None]

@@ -56,7 +56,7 @@ class Progress:
     how: str = ""
     left_ns: int | None = None
     left_at_s: float = 0.0
-    doubts: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
     look: str = ""
     lost: int = 0
 
@@ -131,7 +131,7 @@ class Board:
                 "failed": done.count("failed"),
                 "left_s": None if left_ns is None else left_ns / 1e9,
                 "current": self.current,
-                "doubts": self.progress.doubts[-20:],
+                "warnings": self.progress.warnings[-20:],
                 "look": self.progress.look,
                 "lost": self.progress.lost,
                 "now_s": time.time(),
@@ -228,8 +228,8 @@ class Board:
                 self._begin_trial(line, at_s)
             case "done":
                 self._end_trial(line)
-            case "doubt":
-                progress.doubts.append(f"{line['where'] + ': ' if line['where'] else ''}{line['text']}")
+            case "warning":
+                progress.warnings.append(f"{line['where'] + ': ' if line['where'] else ''}{line['text']}")
             case "look":
                 progress.look = f"{line['rule']}: {line['answer']} after {line['trials']} trials"
             case "end":
@@ -245,7 +245,7 @@ class Board:
         name = str(line["trial"])
         kept = ("trial", "order", "attempt", "point", "levels", "proof")
         self.trials[name] = {key: line[key] for key in kept} | {
-            "status": "running", "reason": None, "start_s": at_s, "length_s": 0.0, "doubts": [], "label": self.label(line),
+            "status": "running", "reason": None, "start_s": at_s, "length_s": 0.0, "warnings": [], "label": self.label(line),
         }  # fmt: skip
         self.current, self.samples = name, deque(maxlen=_KEPT_SAMPLES)
         self._say("trials", [self.trials[name]])
@@ -280,7 +280,7 @@ class Board:
         """What the store has of a trial; nothing changes where it has none."""
         with contextlib.suppress(StoreError):
             found = stored.read_description(self.folder, trial["trial"])
-            trial |= {key: found[key] for key in ("start_s", "length_s", "doubts")}
+            trial |= {key: found[key] for key in ("start_s", "length_s", "warnings")}
 
     def _drop_current(self) -> None:
         """A trial that was neither finished nor failed was stopped, and is not stored."""

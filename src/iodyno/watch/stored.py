@@ -48,7 +48,7 @@ def describe(manifest: Mapping[str, Any]) -> dict[str, Any]:
         "proof": manifest.get("purpose") == "proof",
         "start_s": began + _until_load_s(manifest),
         "length_s": length_ns / 1e9,
-        "doubts": [doubt["text"] for doubt in manifest.get("doubts", ())],
+        "warnings": [warning["text"] for warning in manifest.get("warnings", ())],
     }
 
 

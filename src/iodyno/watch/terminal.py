@@ -63,7 +63,8 @@ def frame(board: Board) -> RenderableType:
         if samples:
             parts += [_hosts(samples), Text(), *_latency(samples)]
         parts += [
-            Text(f"doubt: {doubt}", no_wrap=True, overflow="ellipsis") for doubt in board.progress.doubts[-1:]
+            Text(f"warning: {warning}", no_wrap=True, overflow="ellipsis")
+            for warning in board.progress.warnings[-1:]
         ]
     return Group(*parts)
 

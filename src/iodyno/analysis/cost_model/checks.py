@@ -1,6 +1,6 @@
 """Checks of a fitted model: does it fit the points, are its residuals as assumed, does it pass through the origin?
 
-Each gives a line of what was tested with its number, and a doubt where the test speaks against the model.
+Each gives a line of what was tested with its number, and a warning where the test speaks against the model.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from iodyno.analysis.cost_model.variation import Variation
 from iodyno.analysis.cost_model.whole_plots import still_columns
 from iodyno.core.errors import ExperimentError
 from iodyno.core.outcome import Estimate
-from iodyno.core.warnings import Doubt, WarningCode
+from iodyno.core.warnings import Warning, WarningCode
 
-DOUBT_AT = 0.01
-"""Chance below which a test of an assumption becomes a doubt (chosen: some six tests are made of every model; at 5 % each, one
-campaign in four would be doubted for nothing)."""
+WARNING_AT = 0.01
+"""Chance below which a test of an assumption becomes a warning (chosen: some six tests are made of every model; at 5 % each, one
+campaign in four would be warned of for nothing)."""
 LACK_OF_FIT = "lack of fit"
 MISSES_AT = 0.05
 """Chance of such a lack of fit below which an equation is not to be used (the usual one: what is wrong here is the answer, not an
@@ -43,14 +43,14 @@ OUTLIER_AT = 4.0
 
 @dataclass(frozen=True)
 class Check:
-    """One test: what was asked, what came out, its chance under the assumption (None: not tested, and why), the doubt if
+    """One test: what was asked, what came out, its chance under the assumption (None: not tested, and why), the warning if
     any. `factors`: those that it is about, where it is not about all; several cannot be told apart.
     """
 
     name: str
     found: str
     p: float | None = None
-    doubt: Doubt | None = None
+    warning: Warning | None = None
     factors: tuple[str, ...] = ()
 
 
@@ -84,7 +84,7 @@ def _rates(fit: Fit) -> tuple[Check, ...]:
         f"{len(missed)} of {len(rates)} trials carried less than the rate that they stand for"
         f" ({worst.carried_per_s:.4g} of {worst.asked_per_s:.4g}/s): their cost is that of another load"
     )
-    return (Check(name, text, doubt=_doubt(fit, WarningCode.MODEL_RANGE, text)),)
+    return (Check(name, text, warning=_warning(fit, WarningCode.MODEL_RANGE, text)),)
 
 
 def _aliased(fit: Fit) -> Check:
@@ -93,7 +93,7 @@ def _aliased(fit: Fit) -> Check:
         return Check("aliases", "every term of the model can be told from the others")
     text = "; ".join(one.text for one in aliased)
     found = f"effects that cannot be told apart: {text}. What stands first holds the sum of both."
-    return Check("aliases", found, doubt=_doubt(fit, WarningCode.MODEL_ALIASED, found))
+    return Check("aliases", found, warning=_warning(fit, WarningCode.MODEL_ALIASED, found))
 
 
 def _fits_the_points(fit: Fit, variation: Variation) -> Check:
@@ -103,8 +103,8 @@ def _fits_the_points(fit: Fit, variation: Variation) -> Check:
     if variation.lack_of_fit is None:
         if max(fit.data.replicates.values()) == 1:
             text = "one replicate: what the model leaves out cannot be told from the spread"
-            doubt = _doubt(fit, WarningCode.FEW_REPLICATES, text)
-            return Check(name, "not tested: no point is replicated", doubt=doubt)
+            warning = _warning(fit, WarningCode.FEW_REPLICATES, text)
+            return Check(name, "not tested: no point is replicated", warning=warning)
         if len(fit.data.replicates) <= fit.prepared.terms:
             return Check(name, "not tested: the model has a term for every point")
         return Check(name, "not tested: what the replicates tell is taken by the blocks")
@@ -115,7 +115,7 @@ def _fits_the_points(fit: Fit, variation: Variation) -> Check:
     if lack.p >= MISSES_AT:
         return Check(name, found, lack.p)
     text = f"the model misses the means of the points by more than their replicates vary ({found}): a term is missing"
-    return Check(name, found, lack.p, _doubt(fit, WarningCode.MODEL_LACKS_FIT, text))
+    return Check(name, found, lack.p, _warning(fit, WarningCode.MODEL_LACKS_FIT, text))
 
 
 def _curvature(fit: Fit) -> Check:
@@ -168,12 +168,12 @@ def _curvature(fit: Fit) -> Check:
     which = " or ".join(one.symbol for one in group)
     alike = " (which of them cannot be told)" if len(group) > 1 else ""
     found = f"{which} is most curved{alike}: t = {most.t:.2f}, p = {p:.2g}"
-    if p >= DOUBT_AT:
+    if p >= WARNING_AT:
         return Check(name, found, p)
     text = f"{fit.data.outcome} is no straight line in {which}{alike} ({found.rpartition(': ')[2]}): "
     text += "measure between the levels of each" if alike else f"try {_curves(group[0])}"
     factors = tuple(one.name for one in group)
-    return Check(name, found, p, _doubt(fit, WarningCode.MODEL_LACKS_FIT, text), factors)
+    return Check(name, found, p, _warning(fit, WarningCode.MODEL_LACKS_FIT, text), factors)
 
 
 def _curves(coding: NumericCoding) -> str:
@@ -196,7 +196,7 @@ def _spread(fit: Fit) -> Check:
         if "HC3" in fit.model.method:
             return Check(name, f"{found}: standard errors are HC3, which allow for it", UNEVEN_AT)
         text = f"the spread is {found}, and the standard errors take it as even"
-        return Check(name, found, UNEVEN_AT, _doubt(fit, WarningCode.MODEL_RESIDUALS, text))
+        return Check(name, found, UNEVEN_AT, _warning(fit, WarningCode.MODEL_RESIDUALS, text))
     return Check(name, "nothing speaks against an even one")
 
 
@@ -217,10 +217,10 @@ def _normal(fit: Fit) -> Check:
         )
         p = chance.chi2.sf(len(residuals) / 6 * (skew**2 + (tails - 3) ** 2 / 4), 2)
         found = f"Jarque and Bera: p = {p:.2g}"
-    if p >= DOUBT_AT:
+    if p >= WARNING_AT:
         return Check(name, found, p)
     text = f"the residuals are not normal ({found}): with few trials trust the bootstrap, or --method huber"
-    return Check(name, found, p, _doubt(fit, WarningCode.MODEL_RESIDUALS, text))
+    return Check(name, found, p, _warning(fit, WarningCode.MODEL_RESIDUALS, text))
 
 
 def _drift(fit: Fit) -> Check:
@@ -239,10 +239,10 @@ def _drift(fit: Fit) -> Check:
     neighbour, p_neighbour = _neighbours(fit, residuals)
     p = min(1.0, 2 * min(p_slope, p_neighbour))
     found = f"rank correlation with time {r:+.2f}, of neighbours {neighbour:+.2f}, p = {p:.2g}"
-    if p >= DOUBT_AT:
+    if p >= WARNING_AT:
         return Check(name, found, p)
     text = f"residuals follow the order in time ({found}): the machine drifted; run in blocks, which the model then takes out"
-    return Check(name, found, p, _doubt(fit, WarningCode.MODEL_RESIDUALS, text))
+    return Check(name, found, p, _warning(fit, WarningCode.MODEL_RESIDUALS, text))
 
 
 def _neighbours(fit: Fit, residuals: Vector) -> tuple[float, float]:
@@ -289,7 +289,7 @@ def _plots(fit: Fit) -> tuple[Check, ...]:
         f"the error of whole plots is not known ({len(set(plots))} plots, or a method that does not take it): intervals are of"
         f" single trials, too narrow for what changes only between plots ({of}); more replicates tell it"
     )
-    return (Check(name, text, doubt=_doubt(fit, WarningCode.MODEL_RESIDUALS, text)),)
+    return (Check(name, text, warning=_warning(fit, WarningCode.MODEL_RESIDUALS, text)),)
 
 
 def _leverage(fit: Fit) -> Check:
@@ -301,7 +301,7 @@ def _leverage(fit: Fit) -> Check:
         return Check(name, found)
     count = int(np.count_nonzero(fit.leverage > LEVERAGE_AT * mean))
     text = f"{count} trial{'s decide' if count > 1 else ' decides'} the model alone (leverage: {found})"
-    return Check(name, found, None, _doubt(fit, WarningCode.MODEL_RESIDUALS, text))
+    return Check(name, found, None, _warning(fit, WarningCode.MODEL_RESIDUALS, text))
 
 
 def _outliers(fit: Fit) -> Check:
@@ -315,7 +315,7 @@ def _outliers(fit: Fit) -> Check:
         return Check(name, found)
     count = int(np.count_nonzero(sizes > OUTLIER_AT))
     text = f"{count} trial{'s lie' if count > 1 else ' lies'} far off the model ({found}): --method huber gives them less weight"
-    return Check(name, found, None, _doubt(fit, WarningCode.MODEL_RESIDUALS, text))
+    return Check(name, found, None, _warning(fit, WarningCode.MODEL_RESIDUALS, text))
 
 
 @dataclass(frozen=True)
@@ -371,7 +371,7 @@ class AtNoLoad:
     rejected: tuple[str, ...]
 
     @property
-    def doubt(self) -> Doubt | None:
+    def warning(self) -> Warning | None:
         """Where the origin is not on the line."""
         if not self.rejected:
             return None
@@ -385,7 +385,7 @@ class AtNoLoad:
             f"effects at zero {self.load}: {', '.join(parts)}. The line does not pass through the origin: keep the main effects"
             f" beside those of {self.load}, or measure at lower loads"
         )
-        return Doubt(WarningCode.MODEL_ORIGIN, text)
+        return Warning(WarningCode.MODEL_ORIGIN, text)
 
 
 def at_no_load(model: CostModel, load: str) -> AtNoLoad:
@@ -442,5 +442,5 @@ def _rows_at(model: CostModel, load: str, zero: tuple[float, ...]) -> dict[str, 
     return found
 
 
-def _doubt(fit: Fit, code: WarningCode, text: str) -> Doubt:
-    return Doubt(code, text, fit.data.outcome)
+def _warning(fit: Fit, code: WarningCode, text: str) -> Warning:
+    return Warning(code, text, fit.data.outcome)

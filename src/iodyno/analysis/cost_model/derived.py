@@ -14,12 +14,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from iodyno.analysis.cost_model.coding import NumericCoding, Setting, WordCoding
-from iodyno.analysis.cost_model.model import NO_SPREAD, CostModel, equation_per, range_doubts, slope_row
+from iodyno.analysis.cost_model.model import NO_SPREAD, CostModel, equation_per, range_warnings, slope_row
 from iodyno.analysis.cost_model.terms import Matrix, Vector
 from iodyno.analysis.cost_model.written import natural_symbols
 from iodyno.core.errors import ExperimentError
 from iodyno.core.outcome import Estimate
-from iodyno.core.warnings import Doubt, WarningCode
+from iodyno.core.warnings import Warning, WarningCode
 
 RESAMPLES = 2000
 """Bootstrap draws (chosen: the bounds of a 95 % interval are stable to some 3 % of its width)."""
@@ -80,7 +80,7 @@ class Derived:
     no_bootstrap: str = ""
 
     @property
-    def doubts(self) -> tuple[Doubt, ...]:
+    def warnings(self) -> tuple[Warning, ...]:
         """What stands against it."""
         return self.estimate.warnings
 
@@ -229,7 +229,7 @@ def cores_needed(
 ) -> Cores:
     """Cores that a load needs at a target utilisation: load x CPU seconds of an operation / target, rounded up.
 
-    `carried_per_s`: the most operations per second that a trial carried, where that is known; a load above it is a doubt.
+    `carried_per_s`: the most operations per second that a trial carried, where that is known; a load above it is a warning.
 
     The utilisation law (Lazowska et al. 1984, section 3.3). The target has no default: at 100 % a queue has no bound. Raises
     ExperimentError for a load or a target that is none.
@@ -253,7 +253,7 @@ def cores_needed(
             " nothing tells that an operation costs the same there"
         )
         place = replace(
-            place, warnings=(*place.warnings, Doubt(WarningCode.MODEL_RANGE, text, model.outcome))
+            place, warnings=(*place.warnings, Warning(WarningCode.MODEL_RANGE, text, model.outcome))
         )
     product = _Product(unit.cpu_s * load_per_s, (place.row,), (1,))
     busy = _derived(model, f"busy cores at {load_per_s:g}/s", place, product, "cores", seed)
@@ -338,12 +338,12 @@ class _Place:
     row: Vector
     text: str
     settings: Mapping[str, Setting]
-    warnings: tuple[Doubt, ...]
+    warnings: tuple[Warning, ...]
 
 
 def _place(model: CostModel, at: Mapping[str, str], load: str | None, beyond_range: bool) -> _Place:
     settings = model.settings(at)
-    warnings = range_doubts(model, settings, beyond_range)
+    warnings = range_warnings(model, settings, beyond_range)
     if load is None:
         return _Place(model.row(settings), _text(settings), settings, warnings)
     row = slope_row(model, load, settings)
@@ -409,7 +409,7 @@ def _derived(model: CostModel, name: str, place: _Place, product: _Product, unit
                 f"{name}: the delta method gives {pairs[0]}, the bootstrap {pairs[1]} {shown}".rstrip()
                 + ": take the wider"
             )
-            warnings = (*warnings, Doubt(WarningCode.MODEL_INTERVALS, text, model.outcome))
+            warnings = (*warnings, Warning(WarningCode.MODEL_INTERVALS, text, model.outcome))
     estimate = Estimate(
         value,
         None if half is None else value - half,

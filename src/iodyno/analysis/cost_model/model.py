@@ -29,7 +29,7 @@ from iodyno.analysis.cost_model.terms import (
 )
 from iodyno.core.errors import ExperimentError
 from iodyno.core.outcome import Estimate
-from iodyno.core.warnings import Doubt, WarningCode
+from iodyno.core.warnings import Warning, WarningCode
 
 LEVEL = 0.95
 Monomial = tuple[tuple[str, int], ...]
@@ -129,7 +129,7 @@ class CostModel:
         return None if self.covariance is None else math.sqrt(sum(self._variances(row)))
 
     def linear(
-        self, row: Vector, unit: str, scale: float = 1.0, warnings: tuple[Doubt, ...] = ()
+        self, row: Vector, unit: str, scale: float = 1.0, warnings: tuple[Warning, ...] = ()
     ) -> Estimate:
         """`scale` times c'b with its t interval."""
         value = scale * float(row @ self.coefficients)
@@ -150,7 +150,9 @@ class CostModel:
     def predict(self, at: Mapping[str, str], *, beyond_range: bool = False) -> Estimate:
         """The mean outcome at a point in natural units. Raises ExperimentError outside the range, unless that is asked for."""
         settings = self.settings(at)
-        return self.linear(self.row(settings), self.unit, warnings=range_doubts(self, settings, beyond_range))
+        return self.linear(
+            self.row(settings), self.unit, warnings=range_warnings(self, settings, beyond_range)
+        )
 
     def interval_of(self, name: str) -> Estimate:
         """A coefficient by the name of its column, in any order of its factors."""
@@ -170,8 +172,10 @@ NO_SPREAD = (
 )
 
 
-def range_doubts(model: CostModel, settings: Mapping[str, Setting], beyond_range: bool) -> tuple[Doubt, ...]:
-    """A doubt where a point lies outside of the range that was measured; ExperimentError unless that is allowed."""
+def range_warnings(
+    model: CostModel, settings: Mapping[str, Setting], beyond_range: bool
+) -> tuple[Warning, ...]:
+    """A warning where a point lies outside of the range that was measured; ExperimentError unless that is allowed."""
     outside = []
     for name, setting in settings.items():
         coding = model.coding(name)
@@ -187,7 +191,7 @@ def range_doubts(model: CostModel, settings: Mapping[str, Setting], beyond_range
             where=model.outcome,
             advice="a level inside; or --beyond-range, if you know that the line goes on",
         )
-    return (Doubt(WarningCode.MODEL_RANGE, f"{text}: nothing tells that the line goes on", model.outcome),)
+    return (Warning(WarningCode.MODEL_RANGE, f"{text}: nothing tells that the line goes on", model.outcome),)
 
 
 def published_model(

@@ -32,7 +32,7 @@ from iodyno.core.errors import ExperimentError
 from iodyno.core.factor import parameter_of
 from iodyno.core.outcome import OUTCOMES, Estimate
 from iodyno.core.script.parameters import workload_of_stored
-from iodyno.core.warnings import Doubt, WarningCode
+from iodyno.core.warnings import Warning, WarningCode
 from iodyno.core.workload import Level
 
 if TYPE_CHECKING:
@@ -85,11 +85,11 @@ class CostStudy:
     no_load: AtNoLoad | None = None
 
     @property
-    def doubts(self) -> tuple[Doubt, ...]:
+    def warnings(self) -> tuple[Warning, ...]:
         """What stands against the model."""
-        found = [check.doubt for check in self.checks if check.doubt]
-        if self.no_load and self.no_load.doubt:
-            found.append(self.no_load.doubt)
+        found = [check.warning for check in self.checks if check.warning]
+        if self.no_load and self.no_load.warning:
+            found.append(self.no_load.warning)
         return tuple(found)
 
 
@@ -155,7 +155,7 @@ def costs_of(summary: CampaignSummary) -> tuple[str, ...]:
 
 
 def _misses(made: CostStudy) -> bool:
-    return any(doubt.code == WarningCode.MODEL_LACKS_FIT for doubt in made.doubts)
+    return any(warning.code == WarningCode.MODEL_LACKS_FIT for warning in made.warnings)
 
 
 def campaign_data(summary: CampaignSummary, outcome: str) -> CostData:

@@ -136,7 +136,7 @@ def evidence(fit: Fit, null: float, mixture: float) -> float:
 def log_evidence(
     off: Numbers, squares: float | Numbers, weight: float, freedom: int, mixture: float
 ) -> Numbers:
-    """The logarithm of the likelihood ratio, from what the effect in each block is off the one in doubt (last axis, in order).
+    """The logarithm of the likelihood ratio, from what the effect in each block is off the one in question (last axis, in order).
 
     `squares`: sum of those that the fit leaves, of which the blocks' are a part. A first-order autoregressive series has the
     inverse and the determinant that are written out here (Box and Jenkins 1970, chapter 7); scale and other parameters are

@@ -14,7 +14,7 @@ from iodyno.analysis.dataset import HostData, Trial
 from iodyno.analysis.histogram import Histogram, merge
 from iodyno.analysis.measured import Measured, missing, total_ratio
 from iodyno.analysis.storage import devices
-from iodyno.core.warnings import Doubt, WarningCode
+from iodyno.core.warnings import Warning, WarningCode
 
 SENSOR = "block_times"
 SUB_BITS = 5
@@ -126,8 +126,8 @@ def slow_operations(trial: Trial, host: HostData) -> list[SlowOperation]:
     return sorted(found, key=lambda one: one.ended_ns)
 
 
-def lost(trial: Trial) -> Iterator[Doubt]:
-    """A doubt where operations ended in the measured window that the histograms do not have."""
+def lost(trial: Trial) -> Iterator[Warning]:
+    """A warning where operations ended in the measured window that the histograms do not have."""
     for host in trial.hosts.values():
         count = host.growth(SENSOR, "block.left_out")
         if count:
@@ -136,7 +136,7 @@ def lost(trial: Trial) -> Iterator[Doubt]:
             why = "the kernel did not show their begin or end, or more were under way than there was room for"
             share = f"{count} of {count + known} operations of block devices ({100 * count / (count + known):.2g} %)"
             text = f"{share} {'is' if count == 1 else 'are'} not in the times: {why}"
-            yield Doubt(WarningCode.BLOCK_TIMES_LOST, text, f"{trial.name}, host {host.name}")
+            yield Warning(WarningCode.BLOCK_TIMES_LOST, text, f"{trial.name}, host {host.name}")
 
 
 def parts_of(label: str) -> Mapping[str, str]:

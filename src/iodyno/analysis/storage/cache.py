@@ -2,7 +2,7 @@
 
 `cached: no` holds when nearly nothing of the working set was in the page cache at the start, and the device gave (at least)
 the bytes that the load read. `cached: yes` holds when nearly all of it was there, and the device gave nearly nothing.
-A trial in which it does not hold is void. Where neither can be seen, a doubt says so.
+A trial in which it does not hold is void. Where neither can be seen, a warning says so.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from iodyno.core.volume import SERVER
-from iodyno.core.warnings import Doubt, WarningCode
+from iodyno.core.warnings import Warning, WarningCode
 
 if TYPE_CHECKING:
     from iodyno.analysis.dataset import HostData, Trial
@@ -150,12 +150,12 @@ def _void(trial: Trial) -> Trial:
     if not why:
         return trial
     text = f"{why}; the trial counts as failed"
-    doubt = Doubt(WarningCode.READ_FROM_CACHE, text, trial.name)
-    return replace(trial, status="void", reason=text, doubts=(*trial.doubts, doubt))
+    warning = Warning(WarningCode.READ_FROM_CACHE, text, trial.name)
+    return replace(trial, status="void", reason=text, warnings=(*trial.warnings, warning))
 
 
-def unproved(trial: Trial) -> Iterator[Doubt]:
-    """A doubt where the state of the page cache was asked for, and can be seen neither in it nor at a device."""
+def unproved(trial: Trial) -> Iterator[Warning]:
+    """A warning where the state of the page cache was asked for, and can be seen neither in it nor at a device."""
     reads = int(trial.settings.get("read", 1)) > 0
     if (
         trial.settings.get("server_cached") in ("yes", "no")
@@ -163,13 +163,13 @@ def unproved(trial: Trial) -> Iterator[Doubt]:
         and share_from_server_cache(trial) is None
     ):
         text = "whether the server read from its page cache cannot be seen: what its disk gave is not known"
-        yield Doubt(WarningCode.READ_FROM_CACHE, text, trial.name)
+        yield Warning(WarningCode.READ_FROM_CACHE, text, trial.name)
     if trial.settings.get("cached") not in ("yes", "no") or not trial.clients:
         return
     blind = [c.name for c in trial.clients.values() if _resident_ratio(c) is None]
     if blind and share_from_cache(trial) is None:
         text = f"whether {', '.join(blind)} read from the page cache cannot be seen: {_why(trial.clients[blind[0]])}"
-        yield Doubt(WarningCode.READ_FROM_CACHE, text, trial.name)
+        yield Warning(WarningCode.READ_FROM_CACHE, text, trial.name)
 
 
 def _targets(client: HostData) -> list[Mapping[str, Any]]:
@@ -192,7 +192,7 @@ def _device(trial: Trial, host: HostData) -> str | None:
     if target.get("device"):
         return f"dev={target['device']}"
     labels = host.labels(_DISKS, "disk.read_bytes")
-    # With one device there is no doubt which one it is.
+    # With one device there is no question which one it is.
     return labels[0] if len(labels) == 1 and not target.get("in_memory") else None
 
 

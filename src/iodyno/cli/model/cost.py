@@ -224,8 +224,8 @@ def _published(
         click.echo(cores_sentence(needed) + "\n")
     click.echo(f"{model.method[:1].upper()}{model.method[1:]}. Intervals are 95 %.")
     for one in (*derived, *((needed.busy,) if needed else ())):
-        for doubt in one.doubts:
-            click.echo(f"warning: {doubt.text}")
+        for warning in one.warnings:
+            click.echo(f"warning: {warning.text}")
 
 
 def _factored(model: CostModel, asked: Asked) -> tuple[FactoredTerm, ...]:
@@ -404,14 +404,14 @@ def show_study(
         show_table(derived_table(derived, cores), sys.stdout)
     if cores:
         click.echo(cores_sentence(cores) + "\n")
-    click.echo("Checks (! is a doubt)")
+    click.echo("Checks (! is a warning)")
     for line in check_lines(made):
         click.echo(line)
     left = f" {counted(made.left_out, 'trial')} left out, without this outcome." if made.left_out else ""
     click.echo(f"\n{made.model.method[:1].upper()}{made.model.method[1:]}.{left} Intervals are 95 %.")
     for one in (*derived, *((cores.busy,) if cores else ())):
-        for doubt in one.doubts:
-            click.echo(f"warning: {doubt.text}")
+        for warning in one.warnings:
+            click.echo(f"warning: {warning.text}")
 
 
 def _levels(written: str) -> dict[str, str]:

@@ -103,7 +103,7 @@
   // ---- on paper everything that matters is open
   let closed = [];
   addEventListener("beforeprint", () => {
-    closed = [...document.querySelectorAll("#answer .doubts:not([open]), #limiters > details:not([open])")];
+    closed = [...document.querySelectorAll("#answer .warnings:not([open]), #limiters > details:not([open])")];
     const trials = document.querySelectorAll(".over-time > details");
     if (trials.length <= 3) closed.push(...[...trials].filter((each) => !each.open));
     for (const each of closed) each.open = true;

@@ -55,10 +55,12 @@ def trial(workload: str, end: str, **counts: int) -> Trial:
 def test_losses_repeats_and_another_order_are_said(
     workload: str, end: str, counts: dict[str, int], said: list[str]
 ) -> None:
-    doubts = [doubt for doubt in datagrams.check(trial(workload, end, **counts)) if doubt.code in CODES]
-    assert len(doubts) == len(said)
-    for doubt, text in zip(doubts, said, strict=True):
-        assert text in doubt.text and doubt.where == "00000-1"
+    warnings = [
+        warning for warning in datagrams.check(trial(workload, end, **counts)) if warning.code in CODES
+    ]
+    assert len(warnings) == len(said)
+    for warning, text in zip(warnings, said, strict=True):
+        assert text in warning.text and warning.where == "00000-1"
 
 
 @pytest.mark.parametrize("outcome", [datagrams.server_polls_per_s, datagrams.server_wakeups_per_s])

@@ -1,4 +1,4 @@
-"""Doubts, grouped so that one that hits many trials is told once."""
+"""Warnings, grouped so that one that hits many trials is told once."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 from iodyno.analysis.summary import CampaignSummary
-from iodyno.core.warnings import Doubt, WarningCode
+from iodyno.core.warnings import Warning, WarningCode
 
 TITLES: dict[WarningCode, str] = {
     WarningCode.SHARED_CPUS: "Hosts share CPUs",
@@ -73,23 +73,23 @@ _TRIAL = re.compile(r"\d{5,}-\d+(?=,|$)")
 
 
 @dataclass(frozen=True)
-class DoubtGroup:
-    """All doubts of one code. `texts` are different; `trials`: how many the campaign has."""
+class WarningGroup:
+    """All warnings of one code. `texts` are different; `trials`: how many the campaign has."""
 
     code: str
     title: str
-    doubts: tuple[Doubt, ...]
+    warnings: tuple[Warning, ...]
     trials: int
 
     @property
     def texts(self) -> tuple[str, ...]:
         """What is said, each once, in order."""
-        return tuple(dict.fromkeys(doubt.text for doubt in self.doubts))
+        return tuple(dict.fromkeys(warning.text for warning in self.warnings))
 
     @property
     def places(self) -> str:
         """Where, in short."""
-        places = list(dict.fromkeys(doubt.where for doubt in self.doubts if doubt.where))
+        places = list(dict.fromkeys(warning.where for warning in self.warnings if warning.where))
         named = sorted({found.group() for place in places if (found := _TRIAL.match(place))})
         if len(named) > 1:
             return f"{len(named)} of {self.trials} trials, first {named[0]}"
@@ -98,14 +98,14 @@ class DoubtGroup:
         return ", ".join(places) or "campaign"
 
 
-def grouped(summary: CampaignSummary) -> list[DoubtGroup]:
-    """The doubts of a campaign by code, in the order of `WarningCode`."""
-    found: dict[WarningCode, list[Doubt]] = defaultdict(list)
-    for doubt in summary.doubts:
-        found[doubt.code].append(doubt)
+def grouped(summary: CampaignSummary) -> list[WarningGroup]:
+    """The warnings of a campaign by code, in the order of `WarningCode`."""
+    found: dict[WarningCode, list[Warning]] = defaultdict(list)
+    for warning in summary.warnings:
+        found[warning.code].append(warning)
     trials = len(summary.trials)
     return [
-        DoubtGroup(str(code), TITLES[code], tuple(found[code]), trials)
+        WarningGroup(str(code), TITLES[code], tuple(found[code]), trials)
         for code in WarningCode
         if code in found
     ]

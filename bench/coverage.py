@@ -45,7 +45,7 @@ MODELS = {
         for share in (50, 70, 90)
     },
 }
-"""Noise models, of the same variance between trials. The goodput leaves CPU over: a host that has none cannot show a dear
+"""Noise models, of the same variance between trials. The goodput leaves CPU over: a host that has none cannot show a costly
 trial.
 """
 _PROGRAM = AgentProgram(Path("/nowhere"), "0" * 64, "0123456789abcdef")

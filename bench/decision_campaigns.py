@@ -38,10 +38,10 @@ COEFFICIENTS = {
 }
 RESIDUAL_SD = 0.4587
 BLOCK = 16
-DEARER = {"protocol:iops": 1.0}
+COSTLIER = {"protocol:iops": 1.0}
 """Whether the CPU per operation differs between the protocols: their slopes over iops."""
 RATIO = {"iops": -0.5, "protocol:iops": 2.5}
-"""Slope of the dearer protocol less 1.5 times that of the other: above 0 where their ratio at 50 % reads is more than 1.5."""
+"""Slope of the costlier protocol less 1.5 times that of the other: above 0 where their ratio at 50 % reads is more than 1.5."""
 SLOPE = COEFFICIENTS["protocol:iops"]
 HALF_WIDTH = 0.0355
 """Half the 95 % interval of the slopes' difference that 640 runs give."""
@@ -182,17 +182,17 @@ async def run(pairs: int) -> list[dict[str, object]]:
         rows.append({"figure": figure, "value": round(float(value), 3), "wanted": wanted})
 
     plain = Campaigns(repeats, 14, Noise(), 1)
-    for name, contrast, most in (("dearer", DEARER, 32), ("ratio > 1.5", RATIO, 160)):
+    for name, contrast, most in (("costlier", COSTLIER, 32), ("ratio > 1.5", RATIO, 160)):
         trials, side = plain.decided(contrast, 0, tuned_blocks=3, most=14)
         row(f"{name}: median trials", np.median(trials), f"<= {most}")
         row(f"{name}: wrong answers", (side < 0).mean(), "<= 0.05")
     null = Campaigns(repeats, 20, Noise(), 2, **{"protocol:iops": 0.0})
-    trials, _ = null.decided(DEARER, 0, tuned_blocks=3, most=20)
+    trials, _ = null.decided(COSTLIER, 0, tuned_blocks=3, most=20)
     row("nothing there, 20 looks: false alarms", np.isfinite(trials).mean(), "<= 0.05")
-    row("the same, looking at t intervals", null.peeked(DEARER, 20), "about 0.24")
+    row("the same, looking at t intervals", null.peeked(COSTLIER, 20), "about 0.24")
     for name, noise, most, blocked in MODELS:
         made = Campaigns(min(repeats, 1000), most, noise, 3)
-        trials, covers = made.stopped_by_width(DEARER, SLOPE, HALF_WIDTH, most, blocked=blocked)
+        trials, covers = made.stopped_by_width(COSTLIER, SLOPE, HALF_WIDTH, most, blocked=blocked)
         ended = np.isfinite(trials)
         row(f"{name}: median trials to the interval of 640", np.median(trials), WANTED.get(name, ""))
         row(f"{name}: coverage", covers[ended].mean(), "0.93 to 0.97 where blocked")

@@ -62,7 +62,7 @@ async def records(pairs: int) -> list[dict[str, object]]:
 
 
 async def each_sensor(pairs: int) -> list[dict[str, object]]:
-    """CPU time of a reading of each default sensor under a load, dearest first; of a CPU, read once a second."""
+    """CPU time of a reading of each default sensor under a load, costliest first; of a CPU, read once a second."""
     rows: list[dict[str, object]] = []
     async with open_testbed() as (testbed, pair):
         for connections in (32, 1000):

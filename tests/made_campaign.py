@@ -90,7 +90,7 @@ class Layout:
     replicates: int = 3
     idle: tuple[str, ...] = ("before", "after")
     hello: Mapping[str, Any] = field(default_factory=lambda: HELLO)
-    outcomes: Sequence[str] = ("goodput_bits_per_s", "cycles_per_kbyte", "cpu_ns_per_kib")
+    outcomes: Sequence[str] = ("goodput_bits_per_s", "cycles_per_kib", "cpu_ns_per_kib")
 
 
 def make_campaign(

@@ -49,13 +49,13 @@ def summary() -> CampaignSummary:
             window = 262144 if connections <= 100 else 32768
             outcomes = {
                 "goodput_bits_per_s": around(rate * 1e9, "bit/s"),
-                "sut.cycles_per_kbyte": around(cycles, "cycles/KiB"),
+                "sut.cycles_per_kib": around(cycles, "cycles/KiB"),
                 "sut.cpu_busy_ratio": around(1 - idle / 100, "1"),
             }
             for name, share in (("usr", usr), ("sys", sys), ("intr", intr), ("idle", idle)):
                 outcomes[f"sut.cpu_{name}_ratio"] = around(share / 100, "1")
                 outcomes[f"clients.cpu_{name}_ratio"] = nothing("1")
-            outcomes["clients.cycles_per_kbyte"] = nothing("cycles/KiB")
+            outcomes["clients.cycles_per_kib"] = nothing("cycles/KiB")
             # At the clock that the tables imply; classes as the busy time is split, hard interrupts not apart.
             outcomes["sut.cpu_ns_per_kib"] = around(cycles / 2.11, "ns/KiB")
             busy = usr + sys + intr
@@ -99,7 +99,7 @@ def summary() -> CampaignSummary:
         factor_labels={"connections": tuple(map(str, CONNECTIONS)), "size": tuple(SIZES.values())},
         hosts=(host("sut", "send", 16), host("clients", "receive", 2)),
         tier="tsc",
-        asked=("goodput_bits_per_s", "sut.cycles_per_kbyte"),
+        asked=("goodput_bits_per_s", "sut.cycles_per_kib"),
         points=tuple(points),
         trials=(),
         planned=90,
@@ -126,7 +126,7 @@ def flat() -> CampaignSummary:
     """The same with every cost equal: nothing can be told apart."""
     made = summary()
     costs = {
-        "sut.cycles_per_kbyte": around(3000, "cycles/KiB"),
+        "sut.cycles_per_kib": around(3000, "cycles/KiB"),
         "sut.cpu_ns_per_kib": around(1420, "ns/KiB"),
     }
     points = [replace(point, outcomes=dict(point.outcomes) | costs) for point in made.points]

@@ -76,7 +76,7 @@ def test_the_outcomes_are_there_as_json(campaign: Path) -> None:
     for point in found["points"]:
         assert set(point["levels"]) == {"connections", "window", "size"}
         assert point["outcomes"]["goodput_bits_per_s"]["n"] == 3
-        for name in ("goodput_bits_per_s", "client.cpu_ns_per_kib", "server.cycles_per_kbyte"):
+        for name in ("goodput_bits_per_s", "client.cpu_ns_per_kib", "server.cycles_per_kib"):
             outcome = point["outcomes"][name]
             assert outcome["unit"]
             # A busy machine may have left nothing to tell the load's cost from in a trial.

@@ -38,7 +38,7 @@ def test_thirty_printed_rows_agree_on_one_clock() -> None:
 
 
 @pytest.mark.parametrize(("idle", "per_kbyte", "rate"), [row for row in ROWS if row[0] <= 75])
-def test_cycles_per_kbyte_is_busy_time_times_clock(idle: float, per_kbyte: float, rate: float) -> None:
+def test_cycles_per_kib_is_busy_time_times_clock(idle: float, per_kbyte: float, rate: float) -> None:
     # The clocks that the article's own rows imply differ by up to a fifth.
     assert cycles(demand_ns(1 - idle / 100, CPUS, rate * 1e9 / 8192), 2.11e9) == pytest.approx(
         per_kbyte, rel=0.2
@@ -61,7 +61,7 @@ def test_ratios_normalised_to_bandwidth(
 
 
 # Inclusive CPU utilisation in % at 6.28 Gb/s (4000 connections, 8K writes) and at 9.24 Gb/s (100 connections).
-DEAR = {"write": 5.28, "tcp_wput_data": 4.88, "myri10ge_onetrack": 6.3, "tcp_rput_data": 7.0}
+COSTLY = {"write": 5.28, "tcp_wput_data": 4.88, "myri10ge_onetrack": 6.3, "tcp_rput_data": 7.0}
 CHEAP = {"write": 4.62, "tcp_wput_data": 1.82, "myri10ge_onetrack": 1.01, "tcp_rput_data": 2.02}
 PRINTED = {"write": 1.68, "tcp_wput_data": 3.94, "myri10ge_onetrack": 9.17, "tcp_rput_data": 5.09}
 
@@ -75,7 +75,7 @@ def profiled(shares: dict[str, float], gbit_per_s: float, samples: int) -> Sampl
 
 
 def test_the_difference_of_two_profiles_is_the_printed_table() -> None:
-    found = ratio(profiled(CHEAP, 9.24, 100_000), profiled(DEAR, 6.28, 100_000))
+    found = ratio(profiled(CHEAP, 9.24, 100_000), profiled(COSTLY, 6.28, 100_000))
     for value, low, high, printed in zip(found.value, found.low, found.high, PRINTED.values(), strict=True):
         assert value == pytest.approx(printed, abs=0.011)
         assert low < printed < high
@@ -83,6 +83,6 @@ def test_the_difference_of_two_profiles_is_the_printed_table() -> None:
 
 
 def test_with_few_samples_the_printed_table_would_be_luck() -> None:
-    found = ratio(profiled(CHEAP, 9.24, 300), profiled(DEAR, 6.28, 300))
+    found = ratio(profiled(CHEAP, 9.24, 300), profiled(COSTLY, 6.28, 300))
     # "The cost of the system call write() doesn't change much": at 300 samples that cannot be told.
     assert found.low[0] < 1 < found.high[0]

@@ -71,7 +71,7 @@ def test_a_click_zooms_and_the_button_shows_all_again(shown: Browser) -> None:
     place = shown.first(".flame")
     whole = width(node(shown, "0"))
     assert whole == pytest.approx(shown.box(place)[2], abs=2)
-    # The dearest path of the tree: the load's own.
+    # The costliest path of the tree: the load's own.
     inner = shown.all("g", place)[8]
     number = inner.get_attribute("data-node")
     before = width(inner)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from places import iodyno
 
-COSTS = {f"{host}.{cost}" for host in ("client", "server") for cost in ("cpu_ns_per_kib", "cycles_per_kbyte")}
+COSTS = {f"{host}.{cost}" for host in ("client", "server") for cost in ("cpu_ns_per_kib", "cycles_per_kib")}
 
 
 @pytest.mark.root

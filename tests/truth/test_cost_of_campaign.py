@@ -28,7 +28,7 @@ FACTORS = [
 
 
 def per_kib(connections: int, size: int, nagle: bool) -> float:
-    """ns of the client: dearer with connections, cheaper with long messages, more so without Nagle's algorithm."""
+    """ns of the client: costlier with connections, cheaper with long messages, more so without Nagle's algorithm."""
     return 400 + 0.5 * connections - 2e-3 * size + (0 if nagle else 1e-3 * size)
 
 

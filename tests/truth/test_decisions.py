@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 import pytest
-from bench.decision_campaigns import DEARER, HALF_WIDTH, MODELS, RATIO, SLOPE, Campaigns, Noise
+from bench.decision_campaigns import COSTLIER, HALF_WIDTH, MODELS, RATIO, SLOPE, Campaigns, Noise
 
 from iodyno.analysis.decisions.contrast import Observation, between_levels
 from iodyno.analysis.decisions.sequence import Fit, bounds, evidence, radius_in_errors, tuned
@@ -29,7 +29,7 @@ def plain() -> Campaigns:
     return Campaigns(REPEATS, 14, Noise(), seed=1)
 
 
-@pytest.mark.parametrize(("contrast", "most"), [(DEARER, 32), (RATIO, 160)], ids=["dearer", "ratio"])
+@pytest.mark.parametrize(("contrast", "most"), [(COSTLIER, 32), (RATIO, 160)], ids=["costlier", "ratio"])
 def test_a_decision_takes_a_fraction_of_the_640_runs(
     plain: Campaigns, contrast: dict[str, float], most: int
 ) -> None:
@@ -40,17 +40,17 @@ def test_a_decision_takes_a_fraction_of_the_640_runs(
 
 def test_twenty_looks_at_nothing_rarely_find_something() -> None:
     null = Campaigns(1000, 20, Noise(), 2, **{"protocol:iops": 0.0})
-    trials, _ = null.decided(DEARER, 0, tuned_blocks=3, most=20)
+    trials, _ = null.decided(COSTLIER, 0, tuned_blocks=3, most=20)
     false = np.isfinite(trials).mean()
     assert false <= 0.05 and false == pytest.approx(0.012, abs=0.012)
     # What a t interval does with as many looks: the reason for the sequence.
-    assert null.peeked(DEARER, 20) > 0.15
+    assert null.peeked(COSTLIER, 20) > 0.15
 
 
 @pytest.mark.parametrize("noise", [Noise(drift=0.7), Noise(proportional=True)], ids=["drift", "proportional"])
 def test_also_where_trials_drift_or_spread_unevenly(noise: Noise) -> None:
     null = Campaigns(400, 20, noise, 3, **{"protocol:iops": 0.0})
-    trials, _ = null.decided(DEARER, 0, tuned_blocks=3, most=20)
+    trials, _ = null.decided(COSTLIER, 0, tuned_blocks=3, most=20)
     assert np.isfinite(trials).mean() <= 0.05
 
 
@@ -61,7 +61,7 @@ def test_also_where_trials_drift_or_spread_unevenly(noise: Noise) -> None:
 )
 def test_intervals_that_ended_by_width_hold_the_truth(noise: Noise, most: int) -> None:
     repeats = 100 if most > 30 else 300
-    trials, covers = Campaigns(repeats, most, noise, 5).stopped_by_width(DEARER, SLOPE, HALF_WIDTH, most)
+    trials, covers = Campaigns(repeats, most, noise, 5).stopped_by_width(COSTLIER, SLOPE, HALF_WIDTH, most)
     ended = np.isfinite(trials)
     assert ended.mean() > 0.9
     assert 0.93 - slack(0.95, repeats) <= covers[ended].mean() <= 0.97 + slack(0.95, repeats)
@@ -69,7 +69,7 @@ def test_intervals_that_ended_by_width_hold_the_truth(noise: Noise, most: int) -
 
 def test_blocks_save_runs_where_trials_drift() -> None:
     made = Campaigns(200, 24, Noise(drift=0.7), 3)
-    blocked, _ = made.stopped_by_width(DEARER, SLOPE, HALF_WIDTH, 24)
+    blocked, _ = made.stopped_by_width(COSTLIER, SLOPE, HALF_WIDTH, 24)
     assert np.median(blocked) <= 256
 
 

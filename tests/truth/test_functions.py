@@ -109,7 +109,7 @@ def test_the_difference_of_two_points_names_its_causes(profiles: Profiles) -> No
     for name in ("_copy_from_iter", "veth_xmit", "__tcp_transmit_skb"):
         assert by_name[name].verdict == "unchanged", name
         assert not by_name[name].certain
-    # The caller is not where the time itself goes: unchanged by itself, dearer with all that it calls.
+    # The caller is not where the time itself goes: unchanged by itself, costlier with all that it calls.
     assert by_name["handle_softirqs"].inclusive_verdict == "rises"
     parts = sum(one.explains.estimate or 0.0 for one in change.functions)
     assert parts + change.rest / (change.total.estimate or 1) == pytest.approx(1)

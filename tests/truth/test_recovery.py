@@ -42,7 +42,7 @@ def three_trials(tmp_path_factory: pytest.TempPathFactory) -> list[PointSummary]
     [
         ("client.cpu_ns_per_kib", 400.0),
         ("server.cpu_ns_per_kib", 300.0),
-        ("client.cycles_per_kbyte", 800.0),
+        ("client.cycles_per_kib", 800.0),
         ("client.cpu_usr_ns_per_kib", 0.08 * 400),
         ("client.cpu_sys_ns_per_kib", 0.55 * 400),
         ("client.cpu_irq_ns_per_kib", 0.02 * 400),

@@ -321,7 +321,7 @@ def test_a_machine_that_was_as_busy_without_the_load_gives_no_cost(tmp_path: Pat
         for part in (made / "background" / moment).iterdir():
             part.write_bytes((full / "background" / moment / part.name).read_bytes())
     found = analyse(read_dataset(made)).points[0].outcomes
-    for name in ("client.cpu_ns_per_kib", "client.cycles_per_kbyte"):
+    for name in ("client.cpu_ns_per_kib", "client.cycles_per_kib"):
         assert found[name].estimate is None
         assert "95.0% without" in (found[name].missing or "") and "others gave up" in (
             found[name].missing or ""
@@ -338,14 +338,14 @@ def test_without_an_idle_measurement_nothing_is_subtracted_and_that_is_said(tmp_
 
 
 def test_reference_cycles_are_busy_time_by_the_clock(tmp_path: Path) -> None:
-    found = campaign(tmp_path).points[0].outcomes["client.cycles_per_kbyte"]
+    found = campaign(tmp_path).points[0].outcomes["client.cycles_per_kib"]
     assert found.estimate == pytest.approx(800, rel=1e-6)
     assert "tier tsc" in found.method
 
 
 def test_hardware_cycles_are_used_when_every_host_has_them(tmp_path: Path) -> None:
     summary = campaign(tmp_path, changed(STILL, pmu_hz=3e9))
-    found = summary.points[0].outcomes["client.cycles_per_kbyte"]
+    found = summary.points[0].outcomes["client.cycles_per_kib"]
     assert summary.tier == "pmu"
     assert found.estimate == pytest.approx(1200, rel=1e-6)
     assert "tier pmu" in found.method
@@ -360,14 +360,14 @@ def test_tiers_are_never_mixed(tmp_path: Path) -> None:
     )
     summary = analyse(read_dataset(made))
     assert summary.tier == "tsc"
-    assert all("tier tsc" in p.outcomes["client.cycles_per_kbyte"].method for p in summary.points)
+    assert all("tier tsc" in p.outcomes["client.cycles_per_kib"].method for p in summary.points)
 
 
 def test_no_clock_no_cycles_but_time(tmp_path: Path) -> None:
     hello = HELLO | {"clock": HELLO["clock"] | {"tsc_hz": None}}
     outcomes = campaign(tmp_path, layout=Layout(hello=hello)).points[0].outcomes
-    assert outcomes["client.cycles_per_kbyte"].estimate is None
-    assert "neither a hardware counter" in (outcomes["client.cycles_per_kbyte"].missing or "")
+    assert outcomes["client.cycles_per_kib"].estimate is None
+    assert "neither a hardware counter" in (outcomes["client.cycles_per_kib"].missing or "")
     assert outcomes["client.cpu_ns_per_kib"].estimate is not None
 
 
@@ -401,7 +401,7 @@ def test_a_sound_trial_raises_no_warning(tmp_path: Path) -> None:
         ({"goodput_lies": 1.2}, "physics", "more than the"),
         ({"little": 1.5}, "physics", "Little's law"),
         ({"split_sum": 1.2}, "split_unreliable", "the split is unreliable"),
-        ({"steal": 0.1}, "cost_void", "hypervisor"),
+        ({"steal": 0.1}, "cost_void", "steal time"),
         ({"sensor_cost_ns": 10_000_000}, "observer_cost", "sensors"),
         ({"receive_on_sender": True}, "receive_on_sender", "charged with receive"),
         ({"drift": 0.5}, "not_steady", "drifts"),

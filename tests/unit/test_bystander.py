@@ -85,7 +85,7 @@ def campaign(*told: Trade) -> CampaignSummary:
     )
 
 
-def test_the_dearest_contrast_stands_on_the_first_screen_with_its_interval() -> None:
+def test_the_costliest_contrast_stands_on_the_first_screen_with_its_interval() -> None:
     summary = campaign(found((5e9, 8e9), (1000, 950)), found((5e9, 6e9), (1000, 600)))
     said = list(bystander_sentences(summary))
     first = answer(summary, said, ()).first[0]

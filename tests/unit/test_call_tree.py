@@ -77,7 +77,7 @@ def test_two_points_in_one_tree(profiles: Profiles) -> None:
     assert verdicts["_copy_from_iter"] == verdicts["veth_xmit"] == "unchanged"
 
 
-def test_a_large_tree_keeps_its_dearest_paths(profiles: Profiles, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_tree_keeps_its_costliest_paths(profiles: Profiles, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "PATHS_MOST", 10)
     tree = call_tree(profiles.found["p01", "client"])
     assert 2 <= len(tree.nodes) <= 10

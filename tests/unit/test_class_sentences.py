@@ -40,5 +40,5 @@ def test_most_is_said_of_both_ends_only_where_it_is_more_than_half_at_both() -> 
         ends.append(replace(made.points[0], outcomes={**made.points[0].outcomes, **outcomes}))
     text = next(what_makes_it(layout_of(made), *ends, "sut"))
     assert text.startswith(
-        "On sut, user code makes the largest part of what a KiB costs: 60 % of it where it is cheapest"
+        "On sut, user code makes the largest part of what a KiB costs: 60 % of it where the cost is lowest"
     )

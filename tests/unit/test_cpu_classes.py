@@ -157,15 +157,15 @@ def test_one_trial_without_exact_classes_has_no_cpu_numbers_and_the_others_keep_
 
 def test_what_a_sensor_lacks_is_said_once_and_the_idle_machine_is_no_trial(tmp_path: Path) -> None:
     dataset = read_dataset(make_campaign(tmp_path / "c", [(POINT, STILL)]))
-    dear = "polls counted in the warm-up only: too dear"
+    costly = "polls counted in the warm-up only: too costly"
     for trial in (dataset.trials[1], next(iter(dataset.background.values()))):
         host = trial.hosts["client"]
         readings = host.readings["cpu_exact"]
         for place, record in enumerate(host.measured):
-            readings[record.index].missing = f"{dear}; CPU 1: not online" if place == 0 else dear
+            readings[record.index].missing = f"{costly}; CPU 1: not online" if place == 0 else costly
         readings[host.measured[0].index].values.clear()
     where = f"in 1 of 3 trials and 1 of {len(dataset.background)} measurements of the idle machine"
-    assert analyse(dataset).accounting.why == f"client: {dear}; CPU 1: not online ({where})"
+    assert analyse(dataset).accounting.why == f"client: {costly}; CPU 1: not online ({where})"
 
 
 def test_a_point_without_exact_classes_takes_them_from_all_and_says_so(tmp_path: Path) -> None:
@@ -224,7 +224,7 @@ def test_the_error_of_ticks_is_in_the_method(tmp_path: Path) -> None:
     assert "standard error of sampling up to 0.25 points" in found["cpu_sys_ratio"].method
 
 
-def test_the_observer_is_an_outcome_of_each_host_and_of_the_dearest(tmp_path: Path) -> None:
+def test_the_observer_is_an_outcome_of_each_host_and_of_the_costliest(tmp_path: Path) -> None:
     found = campaign(tmp_path).points[0].outcomes
     # Six readings of 20 us and two CPUs with 2 ms of programs in the kernel, a second.
     assert found["client.observer_cost_ratio"].estimate == pytest.approx(4e-3 + 6 * 20e-6, rel=0.01)
@@ -241,7 +241,7 @@ def test_the_observer_is_an_outcome_of_each_host_and_of_the_dearest(tmp_path: Pa
         ({"sensor_cost_ns": 30_000_000}, WarningCode.OBSERVER_COST, "of its cost is that of reading the sensors"),
         # Six of 8 ms a second, on CPUs that are busy for a quarter of the time.
         ({"sensor_cost_ns": 8_000_000}, WarningCode.READINGS_IN_TIMES, "for 1.2% of the time while no CPU was free"),
-        ({"steal": 0.1}, WarningCode.COST_VOID, "nothing is claimed"),
+        ({"steal": 0.1}, WarningCode.COST_VOID, "unreliable"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_with_the_classes_is_told(
@@ -252,15 +252,15 @@ def test_what_is_wrong_with_the_classes_is_told(
 
 
 def test_sensors_that_are_read_on_an_idle_cpu_keep_no_operation_waiting(tmp_path: Path) -> None:
-    dear = {"sensor_cost_ns": 12_000_000}
+    costly = {"sensor_cost_ns": 12_000_000}
     code = WarningCode.READINGS_IN_TIMES
-    resting = changed(STILL, cost_ns_per_kib={"client": 1.0, "server": 1.0}, **dear)
+    resting = changed(STILL, cost_ns_per_kib={"client": 1.0, "server": 1.0}, **costly)
     assert not texts(campaign(tmp_path / "a", resting, point=ASKS), code)
     # The same by ticks, busy and resting.
-    assert texts(campaign(tmp_path / "b", changed(STILL, exact=None, **dear), point=ASKS), code)
+    assert texts(campaign(tmp_path / "b", changed(STILL, exact=None, **costly), point=ASKS), code)
     assert not texts(campaign(tmp_path / "c", changed(resting, exact=None), point=ASKS), code)
     # Writes of a stream wait for room in buffers: nobody reads its percentiles as an answer's.
-    assert not texts(campaign(tmp_path / "d", changed(STILL, exact=None, **dear)), code)
+    assert not texts(campaign(tmp_path / "d", changed(STILL, exact=None, **costly)), code)
 
 
 def test_sound_exact_classes_raise_no_warning_whatever_proc_stat_says_of_its_split(tmp_path: Path) -> None:
@@ -320,7 +320,7 @@ def test_a_cost_below_that_of_the_load_s_own_tasks_is_missing(tmp_path: Path) ->
         for part in (made / "background" / moment).iterdir():
             part.write_bytes((other / "background" / moment / part.name).read_bytes())
     found = outcomes(analyse(read_dataset(made)))
-    for name in ("cpu_ns_per_kib", "cycles_per_kbyte", "bytes_per_cycle"):
+    for name in ("cpu_ns_per_kib", "cycles_per_kib", "bytes_per_cycle"):
         assert found[name].estimate is None
         assert "the load's own tasks took" in (found[name].missing or "")
     assert found["cpu_sys_ns_per_kib"].estimate == pytest.approx(0.55 * 400, rel=0.05)

@@ -140,4 +140,4 @@ def test_cycles_are_told_of_where_some_are_shown() -> None:
         summary(), workload={"kind": "disk", "hosts": ["sut"]}, asked=("iops", "sut.cpu_us_per_io")
     )
     assert "Cycles" not in tier_note(disks)
-    assert "Cycles are" in tier_note(replace(disks, asked=("sut.cycles_per_kbyte",)))
+    assert "Cycles are" in tier_note(replace(disks, asked=("sut.cycles_per_kib",)))

@@ -116,8 +116,8 @@ def test_the_server_comes_first_and_the_rate_before_its_cost() -> None:
     assert "peak" in chosen and "cost" in chosen
     assert not [sentence.text for sentence in said if "KiB costs" in sentence.text]
     assert [tile.what for tile in html.tiles(made)] == [
-        "Cheapest request, clients",
-        "Dearest request, clients",
+        "Lowest cost per request, clients",
+        "Highest cost per request, clients",
         "Highest rate of operations",
     ]
 

@@ -139,7 +139,7 @@ def test_the_null_target_needs_no_quotes(written: str) -> None:
 def test_outcomes_left_out_are_rate_and_cost() -> None:
     assert parse_experiment(SMALL).outcomes == (
         "goodput_bits_per_s",
-        "client.cycles_per_kbyte",
+        "client.cycles_per_kib",
         "client.cpu_ns_per_kib",
         "server.cpu_ns_per_kib",
     )

@@ -86,7 +86,7 @@ def test_each_is_the_ratio_of_its_counts() -> None:
 
 
 def test_a_reading_that_covers_several_records_is_set_against_all_of_them() -> None:
-    """Where a sensor is too dear to be read each time, it is read at the ends of windows only."""
+    """Where a sensor is too costly to be read each time, it is read at the ends of windows only."""
     whole = trial(**COUNTS)
     client, server = whole.hosts["client"], whole.hosts["server"]
     for host in (client, server):
@@ -231,9 +231,9 @@ def test_sentences_name_causes_and_nothing_else(tmp_path: Path) -> None:
     assert ("as many writes" in behind and "in tcp_sendmsg" in behind) or "bytes per write go from" in behind
     assert not any("per acknowledgement" in text for text in texts)
     # Where CPU time was stolen nothing is claimed of a cost, and so no reason is given for it.
-    dearest = study.contrasts[0].change.second
+    costliest = study.contrasts[0].change.second
     fewer = [
-        sentence.text for sentence in contrast_sentences(study, summary, void={(dearest.point, "client")})
+        sentence.text for sentence in contrast_sentences(study, summary, void={(costliest.point, "client")})
     ]
     assert fewer and len(fewer) < len(texts) and set(fewer) < set(texts)
     # The receiver does the same work everywhere.
@@ -274,8 +274,8 @@ def _profiles(event: str, *functions: FunctionChange) -> ProfileChange:
         per="KiB",
         lacks=(),
     )
-    dearer = Estimate(1500.0, 1400.0, 1600.0, 3, "ns", "made")
-    other = SimpleNamespace(**{**vars(point), "labels": {"size": "1KiB"}, "cost": dearer})
+    costlier = Estimate(1500.0, 1400.0, 1600.0, 3, "ns", "made")
+    other = SimpleNamespace(**{**vars(point), "labels": {"size": "1KiB"}, "cost": costlier})
     return ProfileChange(
         first=cast(PointProfile, point),
         second=cast(PointProfile, other),

@@ -124,7 +124,7 @@ def test_the_step_that_moves_most_comes_first_by_any_name_of_the_compiler() -> N
     assert [step.kind.one for step in found] == ["segment", "write"]
 
 
-def test_the_sentence_says_more_or_dearer_and_does_not_say_it_twice() -> None:
+def test_the_sentence_says_more_or_costlier_and_does_not_say_it_twice() -> None:
     texts = [
         sentence.text
         for sentence in why(

@@ -69,9 +69,9 @@ def test_cycles_and_bytes_of_a_script_are_over_the_same_time(lies: float, warns:
     """A tenth of 200 ms of one CPU at 1 GHz for 1024 KiB: 19 531 cycles a KiB; 10 240 KiB/s while it worked, 5120 in all."""
     measured = {
         "goodput_bits_per_s": Measured(10_240 * 8192),
-        "client.cycles_per_kbyte": Measured(lies * 0.1 * HZ / 5120),
+        "client.cycles_per_kib": Measured(lies * 0.1 * HZ / 5120),
         "client.cpu_busy_ratio": Measured(0.1),
-        "server.cycles_per_kbyte": missing("the host took no more than on its own"),
+        "server.cycles_per_kib": missing("the host took no more than on its own"),
         "server.cpu_busy_ratio": Measured(0.0),
     }
     found = physics.check_cost(paced(), measured, CostBasis(tsc_hz={"client": HZ, "server": HZ}))

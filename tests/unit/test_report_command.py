@@ -106,7 +106,7 @@ def test_json_has_the_promised_keys(campaign: Path, capsys: pytest.CaptureFixtur
     for point in found["points"]:
         assert {"levels", "labels", "outcomes", "warnings"} <= set(point)
         assert point["labels"]["size"] == "64KiB"
-        for name in ("goodput_bits_per_s", "client.cpu_ns_per_kib", "server.cycles_per_kbyte"):
+        for name in ("goodput_bits_per_s", "client.cpu_ns_per_kib", "server.cycles_per_kib"):
             outcome = point["outcomes"][name]
             assert {"estimate", "low", "high", "n", "unit", "method"} <= set(outcome)
             assert outcome["low"] <= outcome["estimate"] <= outcome["high"]

@@ -383,11 +383,11 @@ def test_a_newer_campaign_is_refused(campaign: Path) -> None:
 def test_an_older_file_is_read_with_the_names_of_now(tmp_path: Path) -> None:
     written = {
         "hosts": {"server": {"knobs": {"mtu": 9000}, "version": "knobs and so on"}},
-        "doubts": ["knob_left"],
+        "doubts": ["knob_left", "server.cycles_per_kbyte"],
     }
     now = {
         "hosts": {"server": {"tunables": {"mtu": 9000}, "version": "knobs and so on"}},
-        "warnings": ["tunable_left"],
+        "warnings": ["tunable_left", "server.cycles_per_kib"],
     }
     for version, meant in ((4, now), (5, written)):
         write_json_atomically(tmp_path / "manifest.json", {"schema_version": version} | written)

@@ -45,15 +45,15 @@ def void_at(*places: int) -> CampaignSummary:
 def place_of(value: float) -> int:
     """Where in the tables a KiB costs so many cycles."""
     points = made_summary.summary().points
-    return next(n for n, p in enumerate(points) if p.outcomes["sut.cycles_per_kbyte"].estimate == value)
+    return next(n for n, p in enumerate(points) if p.outcomes["sut.cycles_per_kib"].estimate == value)
 
 
 def test_the_tiles_are_the_ends_that_the_sentence_names() -> None:
     """40209 cycles are the most of all, 2793 the least; without them 40116 and 2815 are."""
     made = void_at(place_of(40209), place_of(2793))
-    cheapest, dearest = html.tiles(made)[:2]
-    assert (cheapest.what, cheapest.value) == ("Cheapest KiB, sut", "2815")
-    assert (dearest.what, dearest.value) == ("Dearest KiB, sut", "40100")
+    cheapest, costliest = html.tiles(made)[:2]
+    assert (cheapest.what, cheapest.value) == ("Lowest cost per KiB, sut", "2815")
+    assert (costliest.what, costliest.value) == ("Highest cost per KiB, sut", "40100")
     (said,) = [sentence.text for sentence in sentences(made) if sentence.about == "cost"][:1]
     assert "2815 [2731, 2899]" in said and "40100 [38900, 41300]" in said
     # A rate is claimed all the same.
@@ -71,7 +71,7 @@ def test_a_void_cost_has_its_mark_in_every_table() -> None:
     for tables in (source_tables(made), [outcome_table(made)]):
         marked = [cell for table in tables for row in table.rows for cell in row if cell.text.endswith("?")]
         assert any(cell.text.startswith("40200") for cell in marked)
-        assert all("nothing is claimed" in cell.hint for cell in marked)
+        assert all("unreliable" in cell.hint for cell in marked)
     goodput = [cell.text for table in source_tables(made) for row in table.rows for cell in row[-2:-1]]
     assert not any(text.endswith("?") for text in goodput)
 
@@ -81,7 +81,7 @@ def test_a_void_cost_is_told_where_programs_read_it() -> None:
     made = void_at(at)
     point, other = campaign(made)["points"][at], campaign(made)["points"][at - 1]
     void = {name for name, found in point["outcomes"].items() if "void" in found}
-    assert "sut.cycles_per_kbyte" in void and "goodput_bits_per_s" not in void
+    assert "sut.cycles_per_kib" in void and "goodput_bits_per_s" not in void
     assert not any("void" in found for found in other["outcomes"].values())
     rows = list(csv.DictReader(io.StringIO(as_csv(made))))
     told = {row["outcome"] for row in rows if row["void"] and row["point"] == point["id"]}
@@ -95,9 +95,9 @@ def test_a_void_cost_has_its_mark_in_the_figure() -> None:
         return sum(text.count(">?</text>") for text in draw(found)), found.caption
 
     marks, caption = drawn(void_at(place_of(40209), place_of(2793)))
-    assert marks == 2 and "?: CPU time was stolen" in caption
+    assert marks == 2 and "?: steal time > 1 %" in caption
     marks, caption = drawn(made_summary.summary())
-    assert marks == 0 and "stolen" not in caption
+    assert marks == 0 and "steal" not in caption
 
 
 @pytest.mark.parametrize("steal", [0.0, 0.1])
@@ -198,13 +198,12 @@ def test_nothing_is_claimed_of_a_void_cost_where_two_points_are_compared() -> No
     two = (points[0], points[at])
     found = outcome_changes(two[0].outcomes, two[1].outcomes)
     rows = {row[0].hint: row for row in outcome_change_table("Outcomes", found, two).rows}
-    cost, rate = rows["sut.cycles_per_kbyte"], rows["goodput_bits_per_s"]
+    cost, rate = rows["sut.cycles_per_kib"], rows["goodput_bits_per_s"]
     assert not cost[1].text.endswith("?") and cost[2].text.endswith("?") and cost[4].text == "–"
     assert not rate[2].text.endswith("?") and rate[4].text in ("rises", "falls")
     values = outcome_change_values(found, two)
     assert (
-        values["sut.cycles_per_kbyte"]["verdict"] is None
-        and "stolen" in values["sut.cycles_per_kbyte"]["void"]
+        values["sut.cycles_per_kib"]["verdict"] is None and "steal" in values["sut.cycles_per_kib"]["void"]
     )
     assert (
         values["goodput_bits_per_s"]["verdict"] == rate[4].text and "void" not in values["goodput_bits_per_s"]
@@ -215,18 +214,18 @@ def test_a_verdict_on_a_void_cost_is_marked() -> None:
     """Two campaigns, of which the second had CPU time stolen: its cost is no worse by anything that is claimed."""
     at = place_of(40209)
     pair = Pair(
-        "there", void_at().points[at], void_at(at).points[at], ("sut.cycles_per_kbyte", "goodput_bits_per_s")
+        "there", void_at().points[at], void_at(at).points[at], ("sut.cycles_per_kib", "goodput_bits_per_s")
     )
     verdicts = tuple(
         Verdict(name, answer, 1.2, 1.1, 1.3, 0.001, 0.002, "Holm", (3, 3), "made up")
-        for name, answer in (("sut.cycles_per_kbyte", "worse"), ("goodput_bits_per_s", "better"))
+        for name, answer in (("sut.cycles_per_kib", "worse"), ("goodput_bits_per_s", "better"))
     )
     found = PairVerdicts(pair, verdicts)
     cost, rate = verdict_table(found).rows
     assert not cost[1].text.endswith("?") and cost[2].text.endswith("?") and cost[4].text == "worse?"
     assert not rate[2].text.endswith("?") and rate[4].text == "better"
     values = verdict_values(found)
-    assert "stolen" in values["sut.cycles_per_kbyte"]["void"] and "void" not in values["goodput_bits_per_s"]
+    assert "steal" in values["sut.cycles_per_kib"]["void"] and "void" not in values["goodput_bits_per_s"]
     assert verdict_note([found], 0.02, "holm").endswith(
-        "nothing is claimed of this cost, and so of the verdict."
+        "steal time > 1 %: this cost is unreliable, and so is the verdict."
     )

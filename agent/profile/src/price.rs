@@ -28,7 +28,7 @@ const RING_ORDER: u32 = 4;
 /// instrument, 2 %; 997 a second stay within it where one takes up to 6 us.
 const SHARE_MAX: f64 = 0.006;
 /// Rates in steps, so that the trials and hosts of a machine have the same one, though what a sample costs is never seen
-/// the same twice. Prime numbers, which fall into step with no timer of the load. The last one is taken however dear a
+/// the same twice. Prime numbers, which fall into step with no timer of the load. The last one is taken however costly a
 /// sample is: a thousand of them in a trial of 3 s.
 const STEPS: [u32; 3] = [997, 499, 331];
 
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn dear_samples_are_fewer() {
+    fn costly_samples_are_fewer() {
         assert_eq!(within_share(997, 2_000.0), 997, "0.2 % of a CPU");
         assert_eq!(within_share(997, 10_000.0), 499);
         assert_eq!(within_share(997, 15_000.0), 331);

@@ -76,7 +76,7 @@ pub struct Profiler {
 }
 
 impl Profiler {
-    /// Gets ready to take `hz` samples a second on each of `cpus`; 0: none are taken. Fewer where a timer's are dear.
+    /// Gets ready to take `hz` samples a second on each of `cpus`; 0: none are taken. Fewer where a timer's are costly.
     ///
     /// To be called by the thread that starts the workers, before it does: without the right to see everything,
     /// only threads that are started later are sampled.

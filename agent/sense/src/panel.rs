@@ -9,13 +9,13 @@ use crate::sensors::{find, OF_EACH, OF_STORAGE, SENSORS};
 
 /// Share of a CPU above which a sensor of each thread or connection is read at the ends of windows only. Chosen: a tenth
 /// of the project's bound for the whole instrument; with a hundred connections none is above.
-const DEAR: f64 = 0.002;
+const COSTLY: f64 = 0.002;
 
 /// CPU time of sensors on end, after which others have a turn. Chosen: a reading of all of them takes 0.7 to 1.5 ms, by a
 /// thread that goes before all others, and who answers a request within 60 us is not to be kept from its CPU for as long. Of
 /// requests that took 0.2 ms at the 99th percentile, ten readings a second made 1.1 to 1.3 ms; with turns, 0.3 to 0.7.
 const ON_END: Nanos = Nanos(60_000);
-/// How long the thread sleeps for that: about as long as the dearest sensors take.
+/// How long the thread sleeps for that: about as long as the costliest sensors take.
 const TURN: Nanos = Nanos(150_000);
 /// A turn that took longer is the last one of a reading: others have more to do than they could before the reading ends.
 const LONG_TURN: Nanos = Nanos(1_000_000);
@@ -107,15 +107,15 @@ impl Panel {
     /// such a sensor covers the whole time since its last one.
     pub fn read_between(&mut self, interval: Nanos) -> Vec<Reading> {
         let mut turns = Turns::default();
-        let cheap = self.places.iter_mut().filter(|place| !place.is_dear(interval));
+        let cheap = self.places.iter_mut().filter(|place| !place.is_costly(interval));
         cheap.map(|place| place.read_among(&mut turns)).collect()
     }
 }
 
 impl Place {
     /// Whether the sensor takes too much to be read each time.
-    fn is_dear(&self, interval: Nanos) -> bool {
-        OF_EACH.contains(&self.name) && self.cost.0 as f64 > interval.0 as f64 * DEAR
+    fn is_costly(&self, interval: Nanos) -> bool {
+        OF_EACH.contains(&self.name) && self.cost.0 as f64 > interval.0 as f64 * COSTLY
     }
 
     fn read_among(&mut self, turns: &mut Turns) -> Reading {

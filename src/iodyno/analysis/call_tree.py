@@ -22,7 +22,7 @@ from iodyno.analysis.stacks import HARDIRQ, OWNERS, SOFTIRQ, Function, Integers,
 LEAST_RATIO = 0.001
 """Part of the whole under which a path is left out (chosen: a pixel at a width of 1000)."""
 PATHS_MOST = 1000
-"""The dearest paths that are kept (chosen: more cannot be told apart on a screen, and a page is to stay small)."""
+"""The costliest paths that are kept (chosen: more cannot be told apart on a screen, and a page is to stay small)."""
 
 Kind = Literal["root", "user", "system", "softirq", "hardirq"]
 KINDS: tuple[Kind, ...] = ("root", "user", "system", "softirq", "hardirq")
@@ -49,7 +49,7 @@ class Node:
 
 @dataclass(frozen=True)
 class CallTree:
-    """Nodes in depth-first order, the dearest child first. `samples`: of the point, and of the one before.
+    """Nodes in depth-first order, the costliest child first. `samples`: of the point, and of the one before.
 
     `reach`: what was sampled. `per`: what the costs are of.
     """
@@ -90,7 +90,7 @@ def call_tree(
         for samples, busy in zip(part.samples_by_trial, part.busy_by_trial, strict=True):
             scales[place, column] = busy / samples / len(part.rows)
             place += 1
-    paths = _dearest(_paths(table, rows, counts, scales, least))
+    paths = _costliest(_paths(table, rows, counts, scales, least))
     seen = (profile.seen, before.seen if before else 0)
     nodes = [path.node for path in paths] if before is None else _judged(paths, profile, before)
     return CallTree(tuple(nodes), seen, profile.reach, profile.per)
@@ -143,7 +143,7 @@ class _Level:
     costs: Numbers
 
 
-def _dearest(paths: list[_Path]) -> list[_Path]:
+def _costliest(paths: list[_Path]) -> list[_Path]:
     """Not more than `PATHS_MOST`. A path costs no more than its caller, so that what is left hangs together."""
     if len(paths) <= PATHS_MOST:
         return paths
@@ -205,7 +205,7 @@ class MergedStack:
 
 
 def merged_stacks(profile: PointProfile) -> list[MergedStack]:
-    """Every stack of a profile once, the dearest first."""
+    """Every stack of a profile once, the costliest first."""
     samples: dict[tuple[str, tuple[int, ...]], int] = {}
     costs: dict[tuple[str, tuple[int, ...]], float] = {}
     trials = zip(profile.rows, profile.weights, profile.samples_by_trial, profile.busy_by_trial, strict=True)

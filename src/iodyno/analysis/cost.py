@@ -266,7 +266,7 @@ def _to_subtract(basis: CostBasis, name: str, found: Sequence[Spent], classes: S
     return Share(known.value, max(known.uncertainty, known.value / math.sqrt(3)))
 
 
-def cycles_per_kbyte(trial: Trial, name: str, basis: CostBasis) -> Measured:
+def cycles_per_kib(trial: Trial, name: str, basis: CostBasis) -> Measured:
     """CPU cycles of the host, less its background, per KiB delivered to the receiver."""
     if basis.tier == "pmu":
         return _pmu_cycles(trial, name, basis)
@@ -290,7 +290,7 @@ def cycles_per_kbyte(trial: Trial, name: str, basis: CostBasis) -> Measured:
 
 def bytes_per_cycle(trial: Trial, name: str, basis: CostBasis) -> Measured:
     """Bytes delivered to the receiver per CPU cycle of the host, less its background."""
-    found = cycles_per_kbyte(trial, name, basis)
+    found = cycles_per_kib(trial, name, basis)
     if found.value is None:
         return missing(found.missing or "the cost is not known")
     if found.value <= 0:

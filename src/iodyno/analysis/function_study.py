@@ -125,7 +125,7 @@ def _pairs(
     """Two points for each factor, all others held: where their cost differs most.
 
     From one to the other of the levels that the experiment asks about, where the campaign has both. Else for the load from its
-    least to its most, for any other factor from its cheapest level to its dearest.
+    least to its most, for any other factor from its cheapest level to its costliest.
     """
     ordered = sorted(factors, key=lambda factor: (factor.name not in asked, factor.name == LOAD))
     for factor in ordered[:CONTRASTS_MOST]:

@@ -207,7 +207,7 @@ class PointProfile:
         return self._sampled(np.asarray(list(map(self.table.inclusive, self.rows, self.weights))))
 
     def functions(self, by: Part = "exclusive", top: int | None = None) -> list[FunctionCost]:
-        """The functions that were seen, the dearest first."""
+        """The functions that were seen, the costliest first."""
         ordered = np.argsort(-(self.exclusive if by == "exclusive" else self.inclusive).cost, kind="stable")
         seen = np.sum([self.table.inclusive(rows) for rows in self.rows], axis=0)
         folded = self.folded if by == "inclusive" else frozenset[int]()
@@ -361,7 +361,7 @@ def point_profile(
             reasons.append(busy.missing or f"nothing is known of the CPU time of {host}")
         else:
             taken.append((trial, table.rows(trial.name, host), busy, basis))
-    # A trial of few ticks may have none in user code: it counts as one of no cost, or those that have some would seem dear.
+    # A trial of few ticks may have none in user code: it counts as one of no cost, or those that have some would seem costly.
     if not any(busy.value for _, _, busy, _ in taken):
         idle = f"no CPU time of {host} was seen" if reach == "user" else f"{host} was not busy"
         reasons += [idle] if taken else []

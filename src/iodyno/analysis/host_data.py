@@ -119,7 +119,7 @@ class HostData:
         return [found[record.index] for record in self.measured if record.index in found]
 
     def covered(self, sensor: str) -> list[tuple[Reading, list[Record]]]:
-        """The same, each with the measured records that it covers: one; where a sensor is too dear to be read at the end of
+        """The same, each with the measured records that it covers: one; where a sensor is too costly to be read at the end of
         every record, all since its last reading.
         """
         readings = self.readings.get(sensor, {})

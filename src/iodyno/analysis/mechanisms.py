@@ -1,6 +1,6 @@
 """The mechanisms behind a cost: how often the path does its fixed work for the bytes it carries.
 
-The source explains its dearest case by three of them: small segments to the device, more work for the device, and
+The source explains its costliest case by three of them: small segments to the device, more work for the device, and
 more acknowledgements. Each is a ratio of two counts over the measured window, with an interval over trials.
 """
 

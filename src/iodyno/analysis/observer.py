@@ -80,7 +80,7 @@ def looked_ns(span_ns: int, readings: Sequence[Reading]) -> int:
     return max(span_ns, min(spans, default=0))
 
 
-def dearest_cost_ratio(trial: Trial) -> Measured:
+def costliest_cost_ratio(trial: Trial) -> Measured:
     """The same of the host where it is largest."""
     each = [cost_ratio(trial, name) for name in trial.hosts]
     known = [(one.value, one) for one in each if one.value is not None]

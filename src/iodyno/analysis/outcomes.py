@@ -109,11 +109,11 @@ OF_TRIAL: Mapping[str, Callable[[Trial], Measured]] = {
     "server_batch_mean": datagrams.server_batch_mean,
     "longest_gap_ns": stalls.longest_gap,
     "start_skew_ns": _start_skew,
-    "observer_cost_ratio": observer.dearest_cost_ratio,
+    "observer_cost_ratio": observer.costliest_cost_ratio,
 }
 
 OF_HOST: Mapping[str, Callable[[Trial, str, CostBasis], Measured]] = {
-    "cycles_per_kbyte": cost.cycles_per_kbyte,
+    "cycles_per_kib": cost.cycles_per_kib,
     "bytes_per_cycle": cost.bytes_per_cycle,
     "cpu_ns_per_kib": cost.cpu_time,
     "cpu_ns_per_operation": partial(_cost, unit="operation"),

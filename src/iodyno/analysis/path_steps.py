@@ -1,6 +1,6 @@
-"""Why a KiB is dearer, taken apart: how often the path takes a step, and what one step costs.
+"""Why a KiB is costlier, taken apart: how often the path takes a step, and what one step costs.
 
-A cost per KiB is a number of steps times the cost of one, so that what grows has more steps, dearer ones, or both. A step is
+A cost per KiB is a number of steps times the cost of one, so that what grows has more steps, costlier ones, or both. A step is
 a function of Linux that runs once for each of something that is counted beside it: a write, a segment to the device, a read,
 a run of NET_RX (net/ipv4/tcp.c, net/ipv4/tcp_output.c, net/core/dev.c). Its cost is inclusive: steps lie within each other, as a
 write sends segments, and do not add up.
@@ -58,7 +58,7 @@ class StepChange:
 
     @property
     def moved_ns(self) -> float:
-        """By how many nanoseconds per KiB the step with all that it calls got dearer; below 0: cheaper."""
+        """By how many nanoseconds per KiB the step with all that it calls got costlier; below 0: cheaper."""
         first, second = self.change.inclusive
         return (second.estimate or 0.0) - (first.estimate or 0.0)
 

@@ -117,7 +117,7 @@ def check_cost(trial: Trial, measured: Mapping[str, Measured], basis: CostBasis)
         # Of several that receive, each may have the cost of its own bytes.
         if trial.receivers > 1 and host.role == "receive":
             continue
-        hz, known = basis.tsc_hz.get(name), ("cycles_per_kbyte", "cpu_busy_ratio", "cpu_other_ratio")
+        hz, known = basis.tsc_hz.get(name), ("cycles_per_kib", "cpu_busy_ratio", "cpu_other_ratio")
         cycles, busy, other = (getattr(measured.get(f"{name}.{key}"), "value", None) for key in known)
         if not hz or not cycles or busy is None:
             continue
@@ -342,7 +342,7 @@ def _sampled_split(host: HostData, trial: Trial, accounting: Accounting) -> Iter
 def _steal(host: HostData, trial: Trial) -> Iterator[Warning]:
     ratio = cpu_classes.steal_ratio(trial, host.name).value
     if ratio is not None and ratio > STEAL_VOID:
-        text = f"{host.name}: the hypervisor took {ratio:.1%} of its CPUs, which its cost includes: nothing is claimed of it"
+        text = f"{host.name}: steal time is {ratio:.1%} of its CPUs: its cost is unreliable"
         yield Warning(WarningCode.COST_VOID, text, trial.name)
 
 

@@ -564,7 +564,7 @@ def asked_outcomes(dataset: Dataset) -> tuple[str, ...]:
     found = _named_outcomes(dataset)
     if on_disks(dataset):
         return found or ("iops", "service_time_p50_ns", "service_time_p99_ns")
-    return found or ("goodput_bits_per_s", *(f"{host}.cycles_per_kbyte" for host in dataset.hosts))
+    return found or ("goodput_bits_per_s", *(f"{host}.cycles_per_kib" for host in dataset.hosts))
 
 
 def _named_outcomes(dataset: Dataset) -> tuple[str, ...]:

@@ -391,8 +391,8 @@ def _sides(first: Side, second: Side) -> dict[str, Any]:
 def _outcome_note(compared: int) -> str:
     return (
         f"± and brackets are 95 % intervals over trials; ratios are B over A. Undecided: the interval spans 1. Of "
-        f"{compared} ratios one in twenty of what did not change leaves out 1 by chance. ?: CPU time was stolen, and nothing is "
-        "claimed of this cost."
+        f"{compared} ratios one in twenty of what did not change leaves out 1 by chance. ?: unreliable, as steal time is over "
+        "1 %."
     )
 
 

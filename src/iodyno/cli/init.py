@@ -47,7 +47,7 @@ windows: {warm_up: 1s, measured: 5s, drain: 100ms, interval: 1s}
 # What is measured. Costs are per host.
 outcomes:
   - goodput_bits_per_s
-  - client.cycles_per_kbyte
+  - client.cycles_per_kib
   - client.cpu_ns_per_kib
   - server.cpu_ns_per_kib
 

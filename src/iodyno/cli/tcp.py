@@ -114,7 +114,7 @@ def experiment_of(
             *(
                 f"{host}.{cost}"
                 for host in ("client", "server")
-                for cost in ("cpu_ns_per_kib", "cycles_per_kbyte")
+                for cost in ("cpu_ns_per_kib", "cycles_per_kib")
             ),
         ],
         "profile": profile,

@@ -49,7 +49,7 @@ _FORMS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
         ("compared", rf"(?P<kind>ratio|difference)\s*\({_TARGET}\)\s*(?P<relation>[<>])\s*{_NUMBER}"),
         ("no_difference", rf"no\s+difference\s*\({_TARGET}\)\s*beyond\s*{_NUMBER}"),
         (
-            "dearer",
+            "costlier",
             rf"(?P<factor>{_NAME})\s*=\s*(?P<a>{_LEVEL})\s+costs\s+more\s+than\s+(?P=factor)\s*=\s*(?P<b>{_LEVEL})",
         ),
         (
@@ -166,7 +166,7 @@ def _rule(text: str, name: str, part: Mapping[str, str | None]) -> Rule:
     kind: Kind
     of: Of = "ratio"
     relation: Literal["<", ">"] = "<" if part.get("relation") == "<" else ">"
-    if name == "dearer":
+    if name == "costlier":
         kind, bound = "ratio", 1.0
     elif name == "compared":
         kind = "ratio" if part["kind"] == "ratio" else "difference"

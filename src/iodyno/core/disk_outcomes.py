@@ -259,7 +259,7 @@ _SHARED = (
     *("operations_per_s", "offered_operations_per_s", "achieved_operations_per_s", "missed_arrivals_ratio"),
     *(f"response_time_{name}_ns" for name in ("mean", "p50", "p90", "p99", "p999")),
     *("lateness_p50_ns", "longest_gap_ns", "start_skew_ns", "observer_cost_ratio"),
-    *("cpu_ns_per_kib", "cpu_ns_per_operation", "cycles_per_kbyte", "bytes_per_cycle"),
+    *("cpu_ns_per_kib", "cpu_ns_per_operation", "cycles_per_kib", "bytes_per_cycle"),
     *("cpu_busy_ratio", "cpu_idle_ratio", "cpu_intr_ratio", "cpu_steal_ratio", "context_switches_per_s"),
     *(f"cpu_{name}_ratio" for name, _ in CPU_CLASSES),
     *(f"cpu_{name}_ns_per_kib" for name, _ in CPU_CLASSES),

@@ -124,7 +124,7 @@ OUTCOMES: Mapping[str, OutcomeKind] = {
             )
         ),
         OutcomeKind(
-            "cycles_per_kbyte",
+            "cycles_per_kib",
             "cycles/KiB",
             "CPU cycles of the host, less its background, per 1024 bytes delivered; the tier is in the method.",
             per_host=True,
@@ -266,8 +266,8 @@ def bystander_names(count: int) -> tuple[str, ...]:
 def split_beside(name: str) -> tuple[str, str]:
     """The bystander that the name of an outcome or of a host begins with, and the rest; the first is empty where there is none.
 
-    >>> split_beside("bystander-2.loss_ratio"), split_beside("client.cycles_per_kbyte")
-    (('bystander-2', 'loss_ratio'), ('', 'client.cycles_per_kbyte'))
+    >>> split_beside("bystander-2.loss_ratio"), split_beside("client.cycles_per_kib")
+    (('bystander-2', 'loss_ratio'), ('', 'client.cycles_per_kib'))
     """
     first, dot, rest = name.partition(".")
     return (first, rest) if dot and BYSTANDER_NAME.fullmatch(first) else ("", name)

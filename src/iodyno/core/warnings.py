@@ -147,7 +147,7 @@ MEANINGS: Mapping[WarningCode, tuple[str, str]] = {
          "run as root with an agent built with clang"),
         (WarningCode.SPLIT_SAMPLED, "user and system code of the load were told apart by few samples",
          "measure for longer; their sum is exact"),
-        (WarningCode.COST_VOID, "the hypervisor took so much CPU time that nothing is claimed of the cost", "a quieter machine"),
+        (WarningCode.COST_VOID, "steal time > 1 %: the cost is unreliable", "a quieter machine"),
         (WarningCode.BACKGROUND, "the idle machine's work was large, changed, unknown, or gave way to the load",
          "stop what runs beside"),
         (WarningCode.FEW_REPLICATES, "two trials only, or one where the model needs more", "more `replicates`"),

@@ -348,7 +348,7 @@ class Reading:
             if workload.hosts:
                 return alone_section.outcomes_of(workload)
             costs = tuple(f"{host}.cpu_ns_per_kib" for host in workload.ends)
-            return ("goodput_bits_per_s", f"{workload.sender}.cycles_per_kbyte", *costs)
+            return ("goodput_bits_per_s", f"{workload.sender}.cycles_per_kib", *costs)
         names = {index: name for index, name in enumerate(named) if isinstance(name, str)}
         listed: set[str] = set()
         for index, name in names.items():

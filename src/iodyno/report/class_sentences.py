@@ -1,4 +1,4 @@
-"""Sentences about where the CPU time of a KiB goes, by class: what makes the largest part of it, and what makes it dearer."""
+"""Sentences about where the CPU time of a KiB goes, by class: what makes the largest part of it, and what makes it costlier."""
 
 from __future__ import annotations
 
@@ -34,38 +34,40 @@ def busy_by_class(point: PointSummary, host: str) -> str:
     return ", ".join(text for _, text in sorted(parts, reverse=True))
 
 
-def what_makes_it(layout: Layout, cheapest: PointSummary, dearest: PointSummary, host: str) -> Iterator[str]:
+def what_makes_it(
+    layout: Layout, cheapest: PointSummary, costliest: PointSummary, host: str
+) -> Iterator[str]:
     """Which class makes the largest part of a KiB's cost at both ends of its range, and which make the difference."""
-    at_first, at_last = _largest(cheapest, host), _largest(dearest, host)
+    at_first, at_last = _largest(cheapest, host), _largest(costliest, host)
     if at_first is None or at_last is None:
         return
     (first, share), (last, final) = at_first, at_last
-    places = [place_name(point, layout.factors) for point in (cheapest, dearest)]
+    places = [place_name(point, layout.factors) for point in (cheapest, costliest)]
     total = f"{host}.cpu_ns_per_kib"
-    if change(cheapest.outcomes[total], dearest.outcomes[total]).verdict != "rises":
+    if change(cheapest.outcomes[total], costliest.outcomes[total]).verdict != "rises":
         at = f" at {places[1]}" if places[1] else ""
         yield f"On {host}, {_makes(last)} {part_of(final)} of what a KiB costs{at}: {_percent(final)}."
         return
     if first == last:
         yield (
             f"On {host}, {_makes(first)} {part_of(min(share, final))} of what a KiB costs: {_percent(share)} of it "
-            f"where it is cheapest ({places[0]}), {_percent(final)} where it is dearest ({places[1]})."
+            f"where the cost is lowest ({places[0]}), {_percent(final)} where the cost is highest ({places[1]})."
         )
     else:
         yield (
-            f"On {host}, {_makes(first)} {part_of(min(share, final))} of what a KiB costs where it is cheapest "
+            f"On {host}, {_makes(first)} {part_of(min(share, final))} of what a KiB costs where the cost is lowest "
             f"({_percent(share)}; {places[0]}), "
-            f"{WORDS[last]} where it is dearest ({_percent(final)}; {places[1]})."
+            f"{WORDS[last]} where the cost is highest ({_percent(final)}; {places[1]})."
         )
-    yield from _what_makes_the_difference(cheapest, dearest, host)
+    yield from _what_makes_the_difference(cheapest, costliest, host)
 
 
-def _what_makes_the_difference(cheapest: PointSummary, dearest: PointSummary, host: str) -> Iterator[str]:
+def _what_makes_the_difference(cheapest: PointSummary, costliest: PointSummary, host: str) -> Iterator[str]:
     total = f"{host}.cpu_ns_per_kib"
     grown, unclear = [], []
     for kind in BUSY_CLASSES:
         name = f"{host}.cpu_{kind}_ns_per_kib"
-        first, last = cheapest.outcomes[name], dearest.outcomes[name]
+        first, last = cheapest.outcomes[name], costliest.outcomes[name]
         step = difference(first, last)
         if step.estimate is None:
             continue
@@ -77,8 +79,8 @@ def _what_makes_the_difference(cheapest: PointSummary, dearest: PointSummary, ho
         return
     parts = _listed([text for _, text in sorted(grown, reverse=True)])
     rest = f"; {_listed(unclear)} may not have changed" if unclear else ""
-    whole = difference(cheapest.outcomes[total], dearest.outcomes[total])
-    yield (f"Between these two, a KiB on {host} gets dearer by {_ns(whole)} of CPU time: {parts}{rest}.")
+    whole = difference(cheapest.outcomes[total], costliest.outcomes[total])
+    yield (f"Between these two, a KiB on {host} costs more by {_ns(whole)} of CPU time: {parts}{rest}.")
 
 
 def _largest(point: PointSummary, host: str) -> tuple[str, float] | None:

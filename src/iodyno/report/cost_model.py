@@ -162,7 +162,7 @@ def outcome_words(study: CostStudy) -> str:
         "cpu_ns_per_operation": "CPU time per operation",
         "cpu_ns_per_kib": "CPU time per KiB",
         "cpu_us_per_io": "CPU time per operation",
-        "cycles_per_kbyte": "CPU cycles per KiB",
+        "cycles_per_kib": "CPU cycles per KiB",
     }.get(name, name.replace("_", " "))
     return f"{words} on {host}" if host else words
 

@@ -19,7 +19,7 @@ class CostWords:
 
 
 COSTS = {
-    "cycles_per_kbyte": CostWords("cycles/Kbyte", "cycles/KiB", "KiB", "CPU cycles per KiB delivered"),
+    "cycles_per_kib": CostWords("cycles/Kbyte", "cycles/KiB", "KiB", "CPU cycles per KiB delivered"),
     "cpu_ns_per_kib": CostWords("ns/KiB", "ns/KiB", "KiB", "CPU time per KiB delivered"),
     "bytes_per_cycle": CostWords("bytes/cycle", "bytes/cycle", "KiB", "Bytes delivered per CPU cycle"),
     "cpu_ns_per_operation": CostWords("ns/request", "ns/request", "request", "CPU time per request"),
@@ -35,7 +35,7 @@ def cost_outcome(summary: CampaignSummary) -> str:
     """The cost that is shown, without its host: of a request where there are some; else of a KByte in cycles where they are
     known, else in CPU time.
     """
-    ways = ("cycles_per_kbyte", "cpu_ns_per_kib")
+    ways = ("cycles_per_kib", "cpu_ns_per_kib")
     for name in ("cpu_ns_per_operation", *ways) if is_exchange(summary) else ways:
         known = [f"{host.name}.{name}" for host in summary.hosts]
         if any(point.knows(outcome) for point in summary.points for outcome in known):

@@ -1,6 +1,6 @@
 """Flame graphs of a report: the data of all call trees as one piece of JSON, and the script that draws them.
 
-The page allows this one script by its hash and no other. Costs are stored as parts of the dearest of the
+The page allows this one script by its hash and no other. Costs are stored as parts of the costliest of the
 one or two wholes, and all of it is compressed (zlib), so that a tree of some hundred paths takes some kilobytes.
 """
 

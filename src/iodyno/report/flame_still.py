@@ -45,7 +45,7 @@ def still(title: str, tree: CallTree) -> Markup:
         begins.append(left)
         deepest = max(deepest, node.depth)
         parts.append(_box(node, left, width, root.ns_per_kib, tree))
-    label = escape(f"flame graph, {title}; the table holds the dearest functions", quote=True)
+    label = escape(f"flame graph, {title}; the table holds the costliest functions", quote=True)
     return Markup(  # Drawn by us from escaped text.
         f'<svg class="flame-svg still" viewBox="0 0 {WIDTH:.0f} {(deepest + 1) * ROW}" role="img" aria-label="{label}">'
         f"{''.join(parts)}</svg>"

@@ -19,7 +19,7 @@ from iodyno.report.void import WHY, is_void
 
 
 def profile_values(profile: PointProfile, top: int | None = None, by: Part = "exclusive") -> dict[str, Any]:
-    """A profile: how it was had, whose time it is, and its functions, the dearest first.
+    """A profile: how it was had, whose time it is, and its functions, the costliest first.
 
     `sampled`: everything (`all`), the agent's own threads (`own`), or of those user code (`user`): costs are of that time.
     `other_programs_ratio`: what other programs took, which is left out; `with_other_programs`: it is not, as some of them serve

@@ -139,7 +139,7 @@ def contrast_sentences(
     *,
     void: Collection[tuple[str, str]] = (),
 ) -> list[Sentence]:
-    """Why the dear points of a campaign cost what they do, on one host or on that which comes first. Nothing is said of the
+    """Why the costly points of a campaign cost what they do, on one host or on that which comes first. Nothing is said of the
     points and hosts in `void`, of whose cost nothing is claimed.
     """
     if not study.contrasts:

@@ -297,7 +297,7 @@ def _late(change: ProfileChange, named: Sequence[FunctionChange]) -> str:
 
 
 def _steady(change: ProfileChange) -> list[str]:
-    """The dearest functions that do not change, each with how far it may have."""
+    """The costliest functions that do not change, each with how far it may have."""
     steady = [
         one
         for one in change.functions

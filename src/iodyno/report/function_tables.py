@@ -37,7 +37,7 @@ _SHARE = "share_ratio"
 
 
 def function_table(profile: PointProfile, top: int | None = None, by: Part = "exclusive") -> Table:
-    """What a KiB or an operation costs by function, the dearest first."""
+    """What a KiB or an operation costs by function, the costliest first."""
     whole = profile.reach == "all"
     columns = (
         Column("function"),
@@ -220,7 +220,7 @@ def basis_note(profile: PointProfile) -> str:
     )
     lost = f", {taken.lost} lost" if taken.lost else ""
     fewer = (
-        f", rather than {Experiment.profile_hz}, because the timer's interrupts are dear here"
+        f", rather than {Experiment.profile_hz}, because the timer's interrupts are costly here"
         if taken.event == "cpu-clock" and taken.hz < Experiment.profile_hz
         else ""
     )

@@ -258,7 +258,7 @@ def _hidden(summary: CampaignSummary, found: Sequence[MapFindings]) -> list[Sent
 
 
 def tiles(summary: CampaignSummary) -> list[Tile]:
-    """The ends of the range: cheapest and dearest KiB of the sender (request of the server), highest rate."""
+    """The ends of the range: cheapest and costliest KiB of the sender (request of the server), highest rate."""
     layout, rate = layout_of(summary), rate_outcome(summary)
     if summary.on_disks:
         return _disk_tiles(summary)
@@ -266,8 +266,8 @@ def tiles(summary: CampaignSummary) -> list[Tile]:
     cost = f"{first.name}.{cost_outcome(summary)}" if first else ""
     found = []
     for outcome, what, wanted in (
-        (cost, f"Cheapest {one}", 0),
-        (cost, f"Dearest {one}", 1),
+        (cost, f"Lowest cost per {one}", 0),
+        (cost, f"Highest cost per {one}", 1),
         (rate, f"Highest {RATES[rate]}", 1),
     ):
         # What the sentence beside says, too: an end of the range is none of which nothing is claimed.

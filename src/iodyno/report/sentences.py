@@ -161,9 +161,7 @@ def _void(own: CampaignSummary, summary: CampaignSummary, host: str) -> Iterator
     without = len(summary.points) - len(own.points)
     if without:
         of = f" at {without} of {len(summary.points)} points" if len(summary.points) > 1 else ""
-        yield Sentence(
-            f"Nothing is claimed of the cost on {host}{of}: the hypervisor took more than 1 % of its CPUs."
-        )
+        yield Sentence(f"CPU cost of {host} is unreliable{of}: steal time > 1 %.")
 
 
 def _range(summary: CampaignSummary, layout: Layout, outcome: str, opening: str) -> Iterator[Sentence]:
@@ -316,18 +314,18 @@ def _where_time_goes(summary: CampaignSummary, layout: Layout, host: str, outcom
     found = extremes(summary, outcome)
     if found is None:
         return
-    dearest = found[1]
-    shares = [dearest.outcomes[f"{host}.{name}"].estimate for name in SPLIT]
+    costliest = found[1]
+    shares = [costliest.outcomes[f"{host}.{name}"].estimate for name in SPLIT]
     if any(share is None for share in shares):
         return
     usr, sys, intr, idle = (100 * (share or 0.0) for share in shares)
     stands_out = change(*(point.outcomes[outcome] for point in found)).verdict == "rises"
-    place = place_name(dearest, layout.factors)
-    opening = f"Where it is dearest ({place}), " if stands_out else f"At {place}, " if place else ""
-    unsure = any(d.code == "split_unreliable" and d.text.startswith(host) for d in dearest.warnings)
+    place = place_name(costliest, layout.factors)
+    opening = f"Where the cost is highest ({place}), " if stands_out else f"At {place}, " if place else ""
+    unsure = any(d.code == "split_unreliable" and d.text.startswith(host) for d in costliest.warnings)
     if summary.accounting.tier == "bpf":
         yield Sentence(
-            f"{opening}{host} is busy {100 - idle:.0f} % of its CPUs: {busy_by_class(dearest, host)}."
+            f"{opening}{host} is busy {100 - idle:.0f} % of its CPUs: {busy_by_class(costliest, host)}."
         )
         return
     most = max((("user code", usr), ("the kernel", sys), ("interrupts", intr)), key=lambda part: part[1])

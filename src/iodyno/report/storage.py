@@ -372,5 +372,5 @@ def tile_outcomes(summary: CampaignSummary) -> Sequence[tuple[str, str, str, int
     return [
         ("iops", "Operations", "Most operations", 1),
         *((name, "p99", "Longest p99", 1) for name in times[:1]),
-        *((name, "CPU of an operation", "Dearest operation", 1) for name in costs),
+        *((name, "CPU of an operation", "Highest CPU cost of an operation", 1) for name in costs),
     ]

@@ -154,7 +154,7 @@ def outcome_name(outcome: str) -> str:
         if outcome.endswith(suffix) and outcome != "writes_per_s":
             outcome = outcome.removesuffix(suffix)
             break
-    words = {"kbyte": "KByte", "kib": "KiB", "cpu": "CPU"}
+    words = {"kib": "KiB", "cpu": "CPU"}
     return " ".join(words.get(word, word) for word in outcome.replace("_", " ").split())
 
 

@@ -89,7 +89,7 @@ def verdict_note(found: Sequence[PairVerdicts], least: float, control: str) -> s
         "More is needed: trials a side for an answer with a chance of 80 %, if this is the truth."
         + _scope(found)
         + (
-            f" {MARK}: {WHY}, and so of the verdict."
+            f" {MARK}: {WHY}, and so is the verdict."
             if any(_void(p, v) for p in found for v in p.verdicts)
             else ""
         )

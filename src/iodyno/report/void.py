@@ -9,7 +9,7 @@ from iodyno.core.outcome import OUTCOMES
 
 MARK = "?"
 """Stands behind such a cost wherever it is shown."""
-WHY = "CPU time was stolen: nothing is claimed of this cost"
+WHY = "steal time > 1 %: this cost is unreliable"
 _COSTS = frozenset({"ns/KiB", "ns/operation", "ns/packet", "cycles/KiB", "B/cycle", "us/IO"})
 """Units of what CPU time is divided by, or into."""
 

@@ -47,7 +47,7 @@ class Truth:
 
     CPU of a host per KiB delivered = `per_kib_ns` + `per_message_ns` * 1024 / size + `per_connection_ns` *
     connections, times `receiver_ratio` at the receiver. Goodput is `goodput_bits_per_s`, or what the CPUs of
-    the costlier host can carry when that is less (where noise makes a trial dearer than a full CPU can pay, its cost is
+    the costlier host can carry when that is less (where noise makes a trial costlier than a full CPU can pay, its cost is
     cut off there). The load's time is split by `LOAD_SHARES`, the background's by `BACKGROUND_SHARES`; neighbours run beside,
     and have up to `neighbours_ratio` of the CPUs where the load leaves it to them. An open loop is a queue with a server of
     `open_service_ns` (mean of an exponential law; more, where all together could not be served so fast) on each connection,
@@ -108,8 +108,8 @@ class Truth:
 
     def rate_bits_per_s(self, connections: int, size: int, cpus: int) -> float:
         """Goodput of a point, without noise, on hosts of that many CPUs."""
-        dearest = self.cpu_ns_per_kib(connections, size) * max(1.0, self.receiver_ratio)
-        carried = cpus * 1e9 * (1 - self.background_ratio) / dearest * 8192
+        costliest = self.cpu_ns_per_kib(connections, size) * max(1.0, self.receiver_ratio)
+        carried = cpus * 1e9 * (1 - self.background_ratio) / costliest * 8192
         together = connections * self.connection_bits_per_s or math.inf
         return min(self.goodput_bits_per_s, carried, together)
 

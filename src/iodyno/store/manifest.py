@@ -23,6 +23,7 @@ _NUMBERS = ("size", "duration", "count", "rate", "bit_rate", "share")
 """Kinds of parameters whose levels are numbers, but where they are drawn from a law."""
 _RENAMED_IN = 5
 _RENAMED: Mapping[str, str] = {
+    "cycles_per_kbyte": "cycles_per_kib",
     "doubts": "warnings",
     "knobs": "tunables",
     "knob_changed": "tunable_changed",
@@ -148,12 +149,17 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def _with_new_names(value: Any) -> Any:
-    """What an older version wrote, in the words of this one: keys, and texts that are a name as a whole."""
+    """What an older version wrote, in the words of this one: keys, and texts that are a name as a whole, or a host's."""
     if isinstance(value, dict):
-        return {_RENAMED.get(key, key): _with_new_names(of) for key, of in value.items()}
+        return {_new_name(key): _with_new_names(of) for key, of in value.items()}
     if isinstance(value, list):
         return [_with_new_names(of) for of in value]
-    return _RENAMED.get(value, value) if isinstance(value, str) else value
+    return _new_name(value) if isinstance(value, str) else value
+
+
+def _new_name(text: str) -> str:
+    host, dot, name = text.rpartition(".")
+    return f"{host}{dot}{_RENAMED.get(name, name)}"
 
 
 def check_levels(folder: Path, manifest: Mapping[str, Any], header: Mapping[str, Any]) -> None:

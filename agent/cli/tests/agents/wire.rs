@@ -111,7 +111,11 @@ fn call_stacks_of_the_measured_window_come_before_the_result_where_asked_for() {
     assert_eq!(kinds.iter().filter(|record| **record).count(), 5, "every record came first");
     let (begin, end) = (profile.begin_ns.minus(start), profile.end_ns.minus(start));
     assert_eq!(profile.trial.as_str(), "00001-1");
-    assert!([997, 499, 331].contains(&profile.hz), "as asked, or fewer where they are dear: {}", profile.hz);
+    assert!(
+        [997, 499, 331].contains(&profile.hz),
+        "as asked, or fewer where they are costly: {}",
+        profile.hz
+    );
     assert_eq!(profile.samples, profile.stacks.iter().map(|stack| stack.count).sum::<u64>());
     if can.available {
         assert!(begin >= Nanos(50_000_000) && end >= Nanos(350_000_000), "{begin:?} to {end:?}");

@@ -22,7 +22,7 @@ const MOST_EVENTS: usize = 256;
 const MOST_RESTED: usize = 64;
 
 /// chosen: how long a worker whose connections all pause does without asking the kernel whether one of them broke. At
-/// 200 000 arrivals a second the question would be as dear as a fifth of the CPU.
+/// 200 000 arrivals a second the question would be as costly as a fifth of the CPU.
 const UNASKED_NS: u64 = 100_000;
 
 /// One connection of a worker.

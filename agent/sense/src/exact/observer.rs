@@ -51,7 +51,7 @@ const COUNTERS: [(&str, &str); 4] = [
 ///
 /// A prime number, so that they do not fall into step with timers of the load or the kernel, which divide a
 /// second evenly. Chosen: a standard error of 1 % of the agent's time over 10 s at half a CPU; 997, as profiles
-/// have it, took 0.8 % of a CPU on a virtual machine, where a timer's interrupt is dear.
+/// have it, took 0.8 % of a CPU on a virtual machine, where a timer's interrupt is costly.
 const SAMPLES_PER_S: u32 = 499;
 
 /// What `control` is told, as in `bpf/account.h`.

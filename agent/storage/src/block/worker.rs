@@ -105,7 +105,7 @@ impl<'a> Worker<'a> {
             stream,
             replay: disk.replay.as_ref(),
             open: shared.open.as_ref().map(|open| (open, open.times(number))),
-            // Without it the load is the same, and dearer.
+            // Without it the load is the same, and costlier.
             ahead: shared.open.as_ref().and_then(|_| TimersAhead::new().ok()),
             claimed: None,
             following: (0, 0),

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 LEFT_LEAST = 4
 """Degrees of freedom that a model in a report must leave (chosen: with less Student's t is over 2.8, and nothing is found)."""
-PREFERRED = ("cpu_us_per_io", "cpu_ns_per_operation", "cpu_ns_per_kib", "cycles_per_kbyte")
+PREFERRED = ("cpu_us_per_io", "cpu_ns_per_operation", "cpu_ns_per_kib", "cycles_per_kib")
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,6 @@ def figure(summary: CampaignSummary) -> Figure | None:
     if not panels:
         return None
     tier = {"pmu": "hardware cycles", "tsc": "reference cycles: busy time × time-stamp clock"}[summary.tier]
-    counted = f" Cycles are {tier}." if cost == "cycles_per_kbyte" else ""
+    counted = f" Cycles are {tier}." if cost == "cycles_per_kib" else ""
     caption = f"{interval_note(summary, titles)} Background is subtracted.{counted} Lower is better."
     return Figure(COSTS[cost].figure, caption, panels)

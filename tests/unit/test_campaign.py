@@ -307,7 +307,7 @@ def test_the_failure_nearest_to_the_cause_is_told() -> None:
 
     async def scenario() -> None:
         with pytest.raises(TrialError, match="agent_lost"):
-            await together([fails(0.0, "transport"), fails(0.05, "agent_lost")])
+            await together([fails(0.0, "transport"), fails(0.8, "agent_lost")])
         assert await together([asyncio.sleep(0, 1), asyncio.sleep(0, 2)]) == [1, 2]
 
     asyncio.run(scenario())

@@ -56,17 +56,19 @@ class Background:
 async def measure_background(testbed: Testbed, folder: Path, when: str) -> Background:
     """Measure `background/<when>` of the campaign in `folder`.
 
-    An agent that is lost meanwhile is started anew, once. Raises AccessError when that fails, or it is lost again.
+    An agent that is lost meanwhile is started anew, once; a start that comes too late is given more time until it comes in
+    time. Raises AccessError when that fails, or it is lost again.
     """
-    try:
-        return await _measure(testbed, folder, when)
-    except TrialError as failure:
-        await testbed.recover(failure)
-    try:
-        return await _measure(testbed, folder, when)
-    except TrialError as failure:
-        # It is none of a trial's failures: what is wrong is the host or its agent.
-        raise AccessError(failure.what, where=failure.where, advice=failure.advice) from failure
+    retried = False
+    while True:
+        try:
+            return await _measure(testbed, folder, when)
+        except TrialError as failure:
+            if retried and (failure.code != "late" or not testbed.can_wait_longer):
+                # It is none of a trial's failures: what is wrong is the host or its agent.
+                raise AccessError(failure.what, where=failure.where, advice=failure.advice) from failure
+            await testbed.recover(failure)
+        retried = True
 
 
 def _length_ns(testbed: Testbed) -> int:

@@ -179,8 +179,10 @@ async def _write(testbed: Testbed, point: Mapping[str, Level], part: Checks) -> 
             continue
         own = {"offset": start, "working_set": size * count, "block": size, "operations": count * len(paths)}
         try:
-            await carry_out(
-                testbed, "checks", {**plain, **own}, _WINDOWS, Account(), lambda host, record: None
+            await testbed.in_time(
+                lambda _, own=own: carry_out(  # type: ignore[misc]
+                    testbed, "checks", {**plain, **own}, _WINDOWS, Account(), lambda host, record: None
+                )
             )
         except TrialError as error:
             raise PreflightError(error.what, where=error.where, advice=error.advice) from error

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
@@ -34,7 +34,9 @@ OF_ONE_AGENT = (*OF_LOAD, "process", "threads")
 """Sensors that say something else on each host of one machine."""
 
 _GRACE_S = 0.5
-"""How long after a first failure others may come that explain it (chosen: an agent's end is seen in moments)."""
+_GRACE_AFTER_A_CUT_S = 3.0
+"""How long after a first failure others may come that explain it (chosen: an agent's end is seen in moments, on a machine that is
+busy in seconds; only a cut connection is explained by it)."""
 
 REACH_AGAIN_S = 120.0
 """How long a host of another machine that was reached before is tried again (chosen: an ssh server's restart takes seconds, that
@@ -160,17 +162,24 @@ class Testbed:
         await asyncio.shield(self.abort(f"the trial failed: {failure.what}"))
         await self.mend()
 
+    @property
+    def can_wait_longer(self) -> bool:
+        """Whether a start that came too late can be given more time."""
+        return self.patience < _MOST_PATIENCE
+
     async def in_time(self, test: Callable[[int], Awaitable[_T]]) -> _T:
         """The outcome of a short test, which gets how many times its usual length to take. Raises TrialError and
         AccessError.
         """
-        try:
-            return await test(1)
-        except TrialError as error:
-            if error.code not in _BY_CHANCE:
-                raise
-            await self.recover(error)
-        return await test(_LONGER)
+        longer = 1
+        while True:
+            try:
+                return await test(longer)
+            except TrialError as error:
+                if error.code not in _BY_CHANCE or (longer > 1 and not (error.code == "late" and self.can_wait_longer)):
+                    raise
+                await self.recover(error)
+            longer = _LONGER
 
     async def _start_again(self) -> None:
         """Starts agents on hosts that had one. One on another machine may be away for a while: it is tried for `REACH_AGAIN_S`.
@@ -353,7 +362,7 @@ async def together(waits: Iterable[Coroutine[Any, Any, _T]]) -> list[_T]:
     try:
         _, pending = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
         if pending:
-            await asyncio.wait(pending, timeout=_GRACE_S)
+            await _explained(tasks)
     finally:
         for task in tasks:
             task.cancel()
@@ -364,10 +373,27 @@ async def together(waits: Iterable[Coroutine[Any, Any, _T]]) -> list[_T]:
     return [task.result() for task in tasks]
 
 
+async def _explained(tasks: Sequence[asyncio.Future[_T]]) -> None:
+    """Wait for a failure that explains the first one, or for as long as it may take to come."""
+    now = asyncio.get_running_loop().time
+    begun = now()
+    while pending := [task for task in tasks if not task.done()]:
+        ended = [task for task in tasks if task.done() and not task.cancelled()]
+        nearest = min((_distance(error) for task in ended if (error := task.exception())), default=0)
+        left = begun + (_GRACE_AFTER_A_CUT_S if nearest == _CUT else _GRACE_S) - now()
+        if nearest <= _LOST or left <= 0:
+            return
+        await asyncio.wait(pending, timeout=left, return_when=asyncio.FIRST_COMPLETED)
+
+
+_LOST, _CUT = 1, 3
+"""How far from the cause an agent that is gone is, and a connection that was cut."""
+
+
 def _distance(error: BaseException) -> int:
     """How far from the cause a failure usually is."""
     if isinstance(error, TrialError):
-        return {"agent_lost": 1, "transport": 3, "stalled": 4}.get(error.code, 2)
+        return {"agent_lost": _LOST, "transport": _CUT, "stalled": 4}.get(error.code, 2)
     return 2 if isinstance(error, IodynoError) else 0
 
 

@@ -29,7 +29,7 @@ PIP := $(BIN)/pip install --quiet --disable-pip-version-check --no-compile
 TEST_AGENT := $(CURDIR)/$(VENV)/agent/iodyno-agent
 PYTEST := IODYNO_AGENT=$(TEST_AGENT) $(BIN)/python -m pytest
 
-.PHONY: help study test truth lint fuzz faults bench docs schema build sandbox guest clean system system-test system-bench
+.PHONY: help study test test-build truth lint fuzz faults bench docs schema build sandbox guest clean system system-test system-bench
 
 help:            ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 12
@@ -37,34 +37,35 @@ help:            ## list the targets
 study: build     ## characterise TCP transmit between two hosts made on this machine; writes and names report.html
 	$(BIN)/iodyno run studies/tcp-transmit.yaml --quick
 
-# Much of it waits: three at a time keep two CPUs busy, and the Rust tests beside. What is marked `alone` has the machine for itself.
-test: system-test lint                      ## everything that CI runs
+# Much of it waits: four at a time keep two CPUs busy, and the Rust tests beside. What is marked `alone` has the machine for itself.
+test: system-test                           ## everything that CI runs
+	$(MAKE) --no-print-directory -j2 --output-sync=target lint
 	failed=0; \
 	$(RUST) $(CARGO_TEST) $(RUST_BESIDE) --no-fail-fast >$(VENV)/rust-tests 2>&1 & rust=$$!; \
-	$(PYTEST) -m 'not alone' -n 3 --durations=20 || failed=1; \
+	$(PYTEST) -m 'not alone' -n 4 --durations=20 || failed=1; \
 	wait $$rust || failed=1; \
 	cat $(VENV)/rust-tests; \
 	$(RUST) $(CARGO_TEST) $(RUST_ALONE) --no-fail-fast || failed=1; \
 	$(PYTEST) $$(grep -rl 'mark.alone' tests --include='test_*.py') -m alone --durations=20 || failed=1; \
 	exit $$failed
 
-lint: $(VENV)/.test                         ## formats, types, import rules, warnings as errors
+# Programs are built while the environment is made.
+lint: $(VENV)/.test test-build              ## formats, types, import rules, warnings as errors
 	$(BIN)/ruff format --check src tests bench agent/*.py
 	$(BIN)/ruff check src tests bench agent/*.py
 	$(BIN)/lint-imports --no-cache
 	@command -v rustfmt clippy-driver >/dev/null || { echo "rustfmt or clippy is missing: rustup component add rustfmt clippy" >&2; exit 1; }
 	cd agent && cargo fmt --check
-	failed=0; \
-	$(BIN)/mypy & types=$$!; \
-	$(test-build) || failed=1; \
-	wait $$types || failed=1; \
-	exit $$failed
+	$(BIN)/mypy
 
 define test-build
 mkdir -p $(dir $(TEST_AGENT)) && $(RUST) sh -c '$(CARGO_TEST) --tests --no-run && \
 	  cp target/$(TARGET)/debug/iodyno-agent $(TEST_AGENT).new && mv $(TEST_AGENT).new $(TEST_AGENT)' && \
 	  echo "$$($(TEST_AGENT) --version | sed 's/.* //') $$(sha256sum <$(TEST_AGENT) | cut -d ' ' -f 1)" >$(dir $(TEST_AGENT))BUILD
 endef
+
+test-build: | system
+	$(test-build)
 
 $(TEST_AGENT): $(VENV)/.test $(AGENT_SOURCES)
 	$(test-build)

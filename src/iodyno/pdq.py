@@ -2,7 +2,7 @@
 
 `from iodyno import pdq` is a model under construction, as in PDQ: Init begins it, Create... and Set... build it, Solve solves
 it, Get... and Report ask it. Names are those of versions 4 to 7; times and rates are in the unit of SetTUnit. Every error is an
-`iodyno.core.errors.ExperimentError` that names the function. `docs/networks.md` has what PDQ answers otherwise.
+`iodyno.core.errors.ExperimentError` that names the function. `docs/background/networks.md` has what PDQ answers otherwise.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What docs/experiments.md says of a campaign's frames is what `iodyno.load` gives."""
+"""What docs/guides/experiments.md says of a campaign's frames is what `iodyno.load` gives."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from made_campaign import Layout, Truth, make_campaign
 
 import iodyno
 
-PAGE = Path(__file__).parents[2] / "docs" / "experiments.md"
+PAGE = Path(__file__).parents[2] / "docs" / "guides" / "experiments.md"
 
 
 def test_the_frames_have_the_columns_that_the_page_names(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""docs/reference.md is what the code says: `IODYNO_UPDATE=1 pytest tests/docs/test_reference_page.py` writes it anew."""
+"""docs/reference/reference.md is what the code says: `IODYNO_UPDATE=1 pytest tests/docs/test_reference_page.py` writes it anew."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from iodyno.formats.experiment_model import (
 )
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "reference.md"
+PAGE = ROOT / "docs" / "reference" / "reference.md"
 VARIABLES = {
     "NAME": "any name: what stands for `${NAME}` in a value of an experiment or network file, and for a variable of a profile, a"
     " personality or a job file; `${NAME:-otherwise}` has another value where it is not set, `$${` is a plain `${`",

@@ -1,4 +1,4 @@
-"""The numbers that docs/request-cost.md names follow from the trials that it ships."""
+"""The numbers that docs/tutorial/request-cost.md names follow from the trials that it ships."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from iodyno.analysis.cost_model.model import CostModel
 from iodyno.core.errors import ExperimentError
 from iodyno.core.outcome import Estimate
 
-DOCS = Path(__file__).parents[2] / "docs"
+DOCS = Path(__file__).parents[2] / "docs" / "tutorial"
 PAGE = (DOCS / "request-cost.md").read_text(encoding="utf-8")
 OPERATIONS = {
     "neither": {"size": "512B", "answer": "512B"},
@@ -31,7 +31,7 @@ OPERATIONS = {
 
 @cache
 def model() -> CostModel:
-    return fit(read_csv(DOCS / "examples" / "request-cost.csv")).model
+    return fit(read_csv(DOCS.parent / "examples" / "request-cost.csv")).model
 
 
 def three(found: Estimate, factor: float = 1.0) -> tuple[float, float, float]:

@@ -1,4 +1,4 @@
-"""The table of docs/studies.md is of the files in studies/.
+"""The table of docs/guides/studies.md is of the files in studies/.
 
 `IODYNO_UPDATE=1 pytest tests/docs/test_studies_page.py` writes it.
 """
@@ -18,7 +18,7 @@ from iodyno.designs.duration import estimate
 from iodyno.formats.experiment_file import read_experiment
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "studies.md"
+PAGE = ROOT / "docs" / "guides" / "studies.md"
 BEGIN = "## The files\n"
 HOSTS = {"IODYNO_CLIENT": "user@sender", "IODYNO_SERVER": "user@receiver"}
 _SHAPED = ("link_rate", "link_delay", "link_queue", "link_frames")
@@ -37,7 +37,7 @@ def table() -> str:
         time = f"{minutes:.0f} min" if minutes >= 1.5 else f"{60 * minutes:.0f} s"
         time += " at most" if spec else ""
         rows.append(
-            f"| [{file.stem}](../studies/{file.name}) | {experiment.question.strip()} | {needs(experiment)} | {time} |\n"
+            f"| [{file.stem}](../../studies/{file.name}) | {experiment.question.strip()} | {needs(experiment)} | {time} |\n"
         )
     return f"{BEGIN}\n| study | question | needs | `--quick` |\n| --- | --- | --- | --- |\n{''.join(rows)}"
 

@@ -1,4 +1,4 @@
-"""The tables of docs/uperf.md are those of the code."""
+"""The tables of docs/guides/uperf.md are those of the code."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from iodyno.core.script.flowops import FLOWOPS, OPTIONS
 from iodyno.core.script.values import PROTOCOLS
 
-PAGE = Path(__file__).parents[2] / "docs" / "uperf.md"
+PAGE = Path(__file__).parents[2] / "docs" / "guides" / "uperf.md"
 BEGIN = "## Every flowop\n"
 
 

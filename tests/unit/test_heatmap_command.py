@@ -393,5 +393,5 @@ def test_the_forms_that_help_names_are_those_that_the_agent_reads() -> None:
         for name in re.findall(r' name: "([^"]+)"', file.read_text(encoding="utf-8"))
     }
     assert set(FORMS) == read
-    page = (formats.parents[3] / "docs" / "heat-maps.md").read_text(encoding="utf-8")
+    page = (formats.parents[3] / "docs" / "guides" / "heat-maps.md").read_text(encoding="utf-8")
     assert all(f"| `{form}` |" in page for form in FORMS)

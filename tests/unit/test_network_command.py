@@ -119,7 +119,7 @@ def test_bad_input_is_one_clear_error(
 
 
 def test_the_tables_of_the_documentation_are_what_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
-    page = (ROOT / "docs" / "networks.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "background" / "networks.md").read_text(encoding="utf-8")
     assert run(["model", "network", EXAMPLE, "--population", "40:280:40"]) == 0
     shown = page[page.index("population  browse") :].split("```")[0]
     assert shown.rstrip() in capsys.readouterr().out

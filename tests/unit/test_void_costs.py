@@ -202,9 +202,7 @@ def test_nothing_is_claimed_of_a_void_cost_where_two_points_are_compared() -> No
     assert not cost[1].text.endswith("?") and cost[2].text.endswith("?") and cost[4].text == "–"
     assert not rate[2].text.endswith("?") and rate[4].text in ("rises", "falls")
     values = outcome_change_values(found, two)
-    assert (
-        values["sut.cycles_per_kib"]["verdict"] is None and "steal" in values["sut.cycles_per_kib"]["void"]
-    )
+    assert values["sut.cycles_per_kib"]["verdict"] is None and "steal" in values["sut.cycles_per_kib"]["void"]
     assert (
         values["goodput_bits_per_s"]["verdict"] == rate[4].text and "void" not in values["goodput_bits_per_s"]
     )

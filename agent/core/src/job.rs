@@ -86,7 +86,7 @@ impl Workload {
 pub enum Transport {
     /// TCP over IPv4 or IPv6.
     Tcp,
-    /// UDP over IPv4 or IPv6; every datagram shows the trial's token (`docs/architecture.md`, "Datagrams").
+    /// UDP over IPv4 or IPv6; every datagram shows the trial's token (`docs/background/architecture.md`, "Datagrams").
     Udp,
     /// A stream socket of the Unix domain.
     Unix,

@@ -44,7 +44,7 @@ def _meaning(text: str) -> str:
     for number, meaning in _MEANINGS.items():
         if f"(os error {number})" in text:
             return meaning
-    return "its error says why, and docs/filebench.md what the flowop does"
+    return "its error says why, and docs/guides/filebench.md what the flowop does"
 
 
 def took_no_file(account: Json) -> str | None:

@@ -176,7 +176,9 @@ class Testbed:
             try:
                 return await test(longer)
             except TrialError as error:
-                if error.code not in _BY_CHANCE or (longer > 1 and not (error.code == "late" and self.can_wait_longer)):
+                if error.code not in _BY_CHANCE or (
+                    longer > 1 and not (error.code == "late" and self.can_wait_longer)
+                ):
                     raise
                 await self.recover(error)
             longer = _LONGER

@@ -268,7 +268,7 @@ EXCHANGES = (REQUEST_RESPONSE.name, CONNECT_REQUEST_RESPONSE.name)
 
 SCRIPT = Workload(
     name="script",
-    help="What a profile of uperf says (docs/uperf.md). Its variables are parameters, too.",
+    help="What a profile of uperf says (docs/guides/uperf.md). Its variables are parameters, too.",
     parameters=(
         _PATH,
         *(
@@ -281,14 +281,14 @@ SCRIPT = Workload(
 
 DISK = Workload(
     name="disk",
-    help="Blocks of a file or a device, read and written (docs/disks.md). Each of its hosts does it for itself.",
+    help="Blocks of a file or a device, read and written (docs/guides/disks.md). Each of its hosts does it for itself.",
     parameters=disk_parameters.PARAMETERS,
     alone=True,
 )
 
 FILES = Workload(
     name="files",
-    help="What a personality of Filebench says (docs/filebench.md). Its variables are parameters, too.",
+    help="What a personality of Filebench says (docs/guides/filebench.md). Its variables are parameters, too.",
     parameters=(
         Parameter(
             "target",

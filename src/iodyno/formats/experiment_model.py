@@ -55,7 +55,7 @@ class _Reads:
     read: Callable[[Any], Any]
     schema: Json
     allowed: str = ""
-    """What it may be, in words, where the schema says it less well (`docs/reference.md`)."""
+    """What it may be, in words, where the schema says it less well (`docs/reference/reference.md`)."""
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         return core_schema.no_info_plain_validator_function(self.read)

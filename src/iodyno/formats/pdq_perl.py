@@ -15,7 +15,7 @@ from iodyno.core.errors import ExperimentError
 
 MAX_STEPS = 300_000
 """Words and characters of texts that a script goes through (chosen: a second; a solution takes about a hundred)."""
-_ADVICE = "see docs/networks.md for what is read of Perl, and how the same is said in Python"
+_ADVICE = "see docs/background/networks.md for what is read of Perl, and how the same is said in Python"
 _TOKEN = re.compile(
     r"""(?P<space>\s+|\#[^\n]*|use\s[^;]*;)|(?P<number>(?:\d+(?:\.(?!\.)\d*)?|\.\d+)(?:[eE][+-]?\d+)?)"""
     r"""|(?P<text>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')|(?P<variable>[$@](?:\w+::)*[A-Za-z_]\w*)"""

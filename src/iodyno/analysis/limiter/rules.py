@@ -18,7 +18,9 @@ NEAR_ABOVE, NEAR_BELOW = 0.5, 4.0
 second is asked about in a proof)."""
 
 _GREGG = "Gregg, Systems Performance, 2nd edition, 2.5 (USE method)"
-_MEASURED = "chosen: between what planted and healthy trials of the calibration half showed (docs/limiter.md)"
+_MEASURED = (
+    "chosen: between what planted and healthy trials of the calibration half showed (docs/guides/limiter.md)"
+)
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ def command(script: Path, arguments: tuple[str, ...]) -> None:
     """Run a script that calls PDQ, in Python or simple Perl, with iodyno's own solutions.
 
     `import pdq` finds iodyno.pdq, which has PDQ's functions and constants; ARGUMENTs are the script's own, and so is what it
-    prints. A Python script is a program, and may do all that you may: run only what you trust. docs/networks.md says what of
+    prints. A Python script is a program, and may do all that you may: run only what you trust. docs/background/networks.md says what of
     Perl is read, and how scripts in C and R are translated.
 
     \b
@@ -50,7 +50,7 @@ def command(script: Path, arguments: tuple[str, ...]) -> None:
         raise ExperimentError(
             "found a script in C or R, allowed: Python or Perl",
             where=str(script),
-            advice="translate it line by line: docs/networks.md has a table",
+            advice="translate it line by line: docs/background/networks.md has a table",
         )
     else:
         _run_python(raw, text, arguments, script, pdq)

@@ -345,7 +345,7 @@ class _Binding:
             own = f", and the composite {', '.join(self.composites)}" if self.composites else ""
             raise written.place.error(
                 f"found the flowop {written.kind!r}, allowed: {', '.join(FLOWOPS)}{own}{near}",
-                "docs/filebench.md says what each does",
+                "docs/guides/filebench.md says what each does",
             )
         if kind != written.kind:
             self.say(f"the flowop {written.kind} of older versions: {kind}", written.place)

@@ -1,6 +1,6 @@
 """Every flowop and every option that a script can have: what it means here, and what it meant to uperf.
 
-These tables are what the reader accepts, what `docs/uperf.md` shows, and how the other end is made
+These tables are what the reader accepts, what `docs/guides/uperf.md` shows, and how the other end is made
 (`iodyno.core.script.mirror`).
 """
 

@@ -36,7 +36,9 @@ class Key:
     def mistake(self, text: str) -> ExperimentError:
         """The error about it."""
         return ExperimentError(
-            f"{self.name}: {text}", where=f"{self.file}:{self.line}", advice="docs/fio.md lists the options"
+            f"{self.name}: {text}",
+            where=f"{self.file}:{self.line}",
+            advice="docs/guides/fio.md lists the options",
         )
 
 
@@ -89,15 +91,17 @@ def parse_sections(
     reading = _Reading(os.environ if environment is None else environment, aliases or {})
     reading.read(text, file, 0)
     if reading.mistakes:
-        raise error(file, reading.mistakes, "docs/fio.md shows what a job file may hold")
+        raise error(file, reading.mistakes, "docs/guides/fio.md shows what a job file may hold")
     if not reading.jobs:
         raise ExperimentError(
-            "found no job, needed: a section such as [job1]", where=file, advice="docs/fio.md shows job files"
+            "found no job, needed: a section such as [job1]",
+            where=file,
+            advice="docs/guides/fio.md shows job files",
         )
     labels = _labels([job.name for job in reading.jobs])
     jobs = [replace(job, label=label) for job, label in zip(reading.jobs, labels, strict=True)]
     if mistakes := _waits(jobs):
-        raise error(file, mistakes, "docs/fio.md shows what a job file may hold")
+        raise error(file, mistakes, "docs/guides/fio.md shows what a job file may hold")
     return jobs
 
 

@@ -89,7 +89,7 @@ def jobs_of(
             jobs.append(reading.job())
         wrong += reading.wrong
     if wrong:
-        raise error(sections[0].file, mistakes_of(wrong), "docs/fio.md lists the options")
+        raise error(sections[0].file, mistakes_of(wrong), "docs/guides/fio.md lists the options")
     return _that_run(jobs)
 
 

@@ -167,7 +167,7 @@ class PlaceReading(SectionReading):
         if count > MOST_FILES:
             self.note(
                 self.keys["nrfiles"],
-                f"found {count}, allowed: 1 to {MOST_FILES}; a personality of Filebench has filesets (docs/filebench.md)",
+                f"found {count}, allowed: 1 to {MOST_FILES}; a personality of Filebench has filesets (docs/guides/filebench.md)",
             )
             raise WrongError
         own, names = names_of(self.section, count)

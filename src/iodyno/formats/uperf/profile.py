@@ -112,7 +112,7 @@ def parse_profile(text: str | bytes, *, file: str = "profile.xml") -> Profile:
     decoded = reading.decoded(text)
     reading.read(decoded)
     if reading.mistakes or reading.profile is None:
-        raise error(file, reading.mistakes, "docs/uperf.md lists every flowop and option")
+        raise error(file, reading.mistakes, "docs/guides/uperf.md lists every flowop and option")
     return Profile(reading.script, decoded, file, tuple(reading.notes()))
 
 

@@ -90,7 +90,7 @@ class Grammar:
         near = nearest(token.text, allowed)
         return token.place.error(
             f"found {token.shown()}, allowed {what}: {', '.join(allowed)}{near}",
-            "docs/filebench.md lists them",
+            "docs/guides/filebench.md lists them",
         )
 
     def say(self, text: str, place: Place) -> None:

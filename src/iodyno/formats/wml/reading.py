@@ -48,7 +48,7 @@ def parse_personality(text: str | bytes, *, file: str = "personality.f") -> Pers
         raise ExperimentError(
             "found no `define process`, so nothing would run",
             where=file,
-            advice="docs/filebench.md shows a whole personality",
+            advice="docs/guides/filebench.md shows a whole personality",
         )
     return Personality(
         Path(file).stem or "personality", statements, reading.whole(decoded), file, tuple(reading.notes())

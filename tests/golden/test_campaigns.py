@@ -1,0 +1,129 @@
+"""What is said of recorded campaigns, one of each load and of each strategy: the contract of every restructuring.
+
+`campaigns/NAME/stored` is a campaign as a lab left it, `damaged` with a part that is cut off, `killed` by SIGKILL in its fourth
+trial. Beside it lies what `check`, `plan` and `report` say of it. `IODYNO_UPDATE=1` writes that anew, never the campaign.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from iodyno.cli.main import run
+
+CAMPAIGNS = Path(__file__).parent / "campaigns"
+NAMES = sorted(place.name for place in CAMPAIGNS.iterdir())
+LOADS_AND_STRATEGIES = {
+    *("stream", "request", "connect", "script", "disk", "files"),
+    *("fixed", "until", "search", "prove", "explore", "noise"),
+    *("damaged", "killed"),
+}
+SAID = {
+    "check.txt": ("check", "{}/experiment.yaml"),
+    "plan.txt": ("plan", "{}/experiment.yaml"),
+    "report.txt": ("report", "{}"),
+    "report.json": ("report", "{}", "--json"),
+    "report.csv": ("report", "{}", "--csv"),
+}
+_DIGITS = re.compile(r"-?\d+\.\d{4,}(?:e[-+]?\d+)?|-?\d+(?:\.\d+)?e[-+]?\d+")
+
+
+@pytest.fixture
+def stored(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The campaign in a folder that it may change, which is the current one. No page is made: it takes most of the time."""
+    monkeypatch.setattr("iodyno.report.html.write_dataset", lambda *of, **how: Path("report.html"))
+    shutil.copytree(CAMPAIGNS / request.param, tmp_path, dirs_exist_ok=True)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path / "stored"
+
+
+def command(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    """What the command says, and how it ends where that is not well."""
+    capsys.readouterr()
+    code = run(words)
+    shown = capsys.readouterr()
+    errors = "".join(f"stderr: {line}\n" for line in shown.err.splitlines())
+    return shown.out.replace("\r\n", "\n") + errors + (f"exit code {code}\n" if code else "")
+
+
+def six_digits(text: str) -> str:
+    """Numbers to six digits: the last ones of a matrix product follow the instructions that a CPU has for it."""
+    return _DIGITS.sub(lambda number: f"{float(number[0]):.6g}", text)
+
+
+def keep(path: Path, text: str) -> None:
+    if os.environ.get("IODYNO_UPDATE"):
+        path.write_text(text, encoding="utf-8")
+    assert text == path.read_text(encoding="utf-8"), f"{path} differs; IODYNO_UPDATE=1 writes it anew"
+
+
+def test_there_is_a_campaign_of_each_load_and_strategy() -> None:
+    assert set(NAMES) == LOADS_AND_STRATEGIES
+
+
+@pytest.mark.parametrize("stored", NAMES, indirect=True)
+def test_what_is_said_of_a_campaign(
+    stored: Path, request: pytest.FixtureRequest, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name = request.node.callspec.params["stored"]
+    for campaign in sorted(
+        place.parent.relative_to(stored.parent) for place in stored.rglob("campaign.json")
+    ):
+        stage = "" if campaign.name == "stored" else f"{campaign.name}-"
+        for kind, words in SAID.items():
+            said = command(capsys, *(word.format(campaign) for word in words))
+            keep(CAMPAIGNS / name / f"{stage}{kind}", six_digits(said))
+
+
+def trials(folder: Path) -> list[Mapping[str, Any]]:
+    """What was run, in order: all that a strategy decides of a trial, and how its last attempt ended."""
+    kept = ("order", "block", "replicate", "point", "levels", "perturbation", "purpose", "status")
+    manifests = [json.loads(place.read_text()) for place in sorted(folder.rglob("trials/*/manifest.json"))]
+    last = {(place["purpose"], place["trial"][:-2], str(place["levels"])): place for place in manifests}
+    return [{key: told[key] for key in kept} for told in last.values()]
+
+
+ASKED = {
+    "fixed": ("run", "stored/experiment.yaml"),
+    "until": ("run", "stored/experiment.yaml", "--max-trials", "16"),
+    "search": ("run", "stored/experiment.yaml"),
+    "prove": ("run", "stored/experiment.yaml"),
+    "noise": ("noise", "whole.yaml", "--blocks", "2", "--restarts", "2", "--trials", "2"),
+    "explore": ("explore", "whole.yaml"),
+}
+"""The commands that made the campaigns of simulated hosts, which measure the same whenever they run."""
+
+
+@pytest.mark.parametrize("stored", ASKED, indirect=True)
+def test_a_strategy_asks_for_the_trials_that_it_asked_for(
+    stored: Path, request: pytest.FixtureRequest, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Anew, and taken up again at its end, where there is nothing more to ask for."""
+    name = request.node.callspec.params["stored"]
+    if name == "explore":
+        Path("whole.yaml").write_text(json.loads((stored / "exploration.json").read_text())["text"])
+    elif name == "noise":
+        shutil.copy(stored / "experiment.yaml", "whole.yaml")
+    said = command(capsys, *ASKED[name], "--into", "again", "--json", "--yes")
+    assert "exit code" not in said
+    (again,) = Path("again").iterdir()
+    assert trials(again) == trials(stored)
+    assert "exit code" not in command(capsys, *ASKED[name], "--resume", "stored", "--json", "--yes")
+    assert trials(stored) == trials(again)
+
+
+@pytest.mark.parametrize("stored", ["killed", "damaged"], indirect=True)
+def test_what_is_missing_is_made_up_for(stored: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    left = {place.name for place in stored.glob("trials/[0-9]*")}
+    said = command(capsys, "run", "stored/experiment.yaml", "--resume", "stored", "--json")
+    assert "exit code" not in said
+    planned = json.loads((stored / "campaign.json").read_text())["design"]["trials"]
+    assert [trial["order"] for trial in trials(stored)] == [trial["order"] for trial in planned]
+    assert {place.name for place in stored.glob("trials/[0-9]*")} >= left - {"00002-1"}

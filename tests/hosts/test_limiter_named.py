@@ -21,7 +21,6 @@ from iodyno.analysis.limiter.verdict import of_point, of_trial
 from iodyno.analysis.summary import analyse
 from iodyno.campaign.folder import new_folder
 from iodyno.campaign.runner import run_campaign
-from iodyno.cli.prove import SuspectedLimiters
 from iodyno.core.design import Design, PlannedTrial, Point
 from iodyno.core.errors import PreflightError
 from iodyno.core.experiment import DesignSpec, Windows
@@ -29,6 +28,7 @@ from iodyno.core.factor import Factor
 from iodyno.core.workload import Level
 from iodyno.designs import order, runs
 from iodyno.report.limiter import finding_json
+from iodyno.strategies.prove import SuspectedLimiters
 
 MS = 1_000_000
 WINDOWS = Windows(300 * MS, 1_200 * MS, 50 * MS, 200 * MS)

@@ -10,11 +10,11 @@ from draws import count_between, draws
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from iodyno.cli.seek import GoalSeeker, _History
 from iodyno.core.design import Point
 from iodyno.core.search import Found, SearchSpec, Tried, parse_goal
 from iodyno.designs.bisection import CONFIRMATIONS, Standing, standing
 from iodyno.report.search import sentence
+from iodyno.strategies.search import GoalSeeker, _History
 
 
 def search(

@@ -15,7 +15,6 @@ from iodyno import designs
 from iodyno.analysis.dataset import read_dataset
 from iodyno.analysis.summary import analyse
 from iodyno.campaign.ledger import manifests
-from iodyno.cli.prove import SuspectedLimiters
 from iodyno.core.design import Design, ProofPlan
 from iodyno.core.errors import StoreError
 from iodyno.core.experiment import DesignSpec, Experiment, HostSpec
@@ -23,6 +22,7 @@ from iodyno.core.factor import Factor
 from iodyno.designs import perturbation
 from iodyno.designs.perturbation import BLOCKS, Suspicion, changes
 from iodyno.store.documents import json_schema
+from iodyno.strategies.prove import SuspectedLimiters
 
 ASKED = replace(
     experiment(factors=(Factor("connections", (2, 8)),), receive_buffer=16384, think=1_000_000),

@@ -19,7 +19,6 @@ from iodyno.analysis.dataset import read_dataset
 from iodyno.analysis.decisions.contrast import Observation
 from iodyno.analysis.decisions.stopping import LEAST_FREEDOM, Judge, plan
 from iodyno.analysis.summary import analyse
-from iodyno.cli.decide import RuleDecider, with_rule
 from iodyno.cli.main import run as main_run
 from iodyno.core.decision import LONGEST, Standing, UntilSpec, bind, parse_rule
 from iodyno.core.design import Design
@@ -33,6 +32,7 @@ from iodyno.report.decision import decision_sentence, look_line
 from iodyno.report.figures.decision import figure as decision_figure
 from iodyno.report.json import campaign
 from iodyno.report.sentences import sentences
+from iodyno.strategies.until import RuleDecider, with_rule
 
 PROGRAM = AgentProgram(Path("/nowhere"), "0" * 64, "0123456789abcdef")
 FACTORS = (Factor("size", (1024, 65536)), Factor("connections", (1, 8)))

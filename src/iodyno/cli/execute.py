@@ -16,10 +16,7 @@ import click
 from iodyno.campaign.ledger import Entry
 from iodyno.campaign.runner import CampaignOutcome, Watcher, run_campaign
 from iodyno.campaign.target_care import refuse_at_once
-from iodyno.cli import decide
 from iodyno.cli.aside import aside
-from iodyno.cli.prove import strategy
-from iodyno.cli.seek import seeker
 from iodyno.cli.signals import stopped_by_signals, stopped_words
 from iodyno.core.design import Design
 from iodyno.core.errors import (
@@ -37,6 +34,9 @@ from iodyno.designs.duration import estimate
 from iodyno.hosts.access import AgentProgram
 from iodyno.store.schema import BACKGROUND, MANIFEST, TRIALS
 from iodyno.store.writer import RESUME
+from iodyno.strategies import until
+from iodyno.strategies.prove import strategy
+from iodyno.strategies.search import seeker
 
 if TYPE_CHECKING:
     from iodyno.analysis.dataset import Dataset
@@ -82,7 +82,7 @@ def execute(
                 program=program,
                 strategy=strategy(experiment),
                 seeker=seeker(experiment),
-                decider=decide.decider(experiment),
+                decider=until.decider(experiment),
                 last_block=last_block,
                 destroy=destroy,
                 remove_targets=remove_targets,

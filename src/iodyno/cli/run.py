@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from iodyno.cli import decide, design_options, storage_files, uperf
+from iodyno.cli import design_options, storage_files, uperf
 from iodyno.cli.again import again as command_again
 from iodyno.cli.aside import aside
 from iodyno.cli.campaign_argument import complete_campaign
@@ -110,6 +110,7 @@ def command(
     from iodyno.formats.uperf import is_profile
     from iodyno.session.locate import find_agent
     from iodyno.store.schema import EXPERIMENT
+    from iodyno.strategies.until import with_rule
 
     if resume and into:
         raise click.UsageError("found --resume and --into, allowed: one of them")
@@ -143,7 +144,7 @@ def command(
         experiment = read_experiment(file, quick=quick, design=design_keys)
     experiment = replace(experiment, prove=asked_proof(prove) or experiment.prove)
     with design_options.placed(experiment, file):
-        experiment = decide.with_rule(experiment, until, max_trials, resume) or experiment
+        experiment = with_rule(experiment, until, max_trials, resume) or experiment
     design = design_options.plan_of(experiment, file)
     program = find_agent()
     for note in experiment.notes:

@@ -1,0 +1,1 @@
+"""Strategies: what a campaign runs next, given what its trials have told; one file a strategy."""

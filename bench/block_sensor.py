@@ -26,6 +26,7 @@ from iodyno.campaign.runner import run_campaign
 from iodyno.core.experiment import Experiment
 from iodyno.formats.experiment_file import experiment_text, parse_experiment
 from iodyno.session.locate import find_agent
+from iodyno.strategies.fixed import Fixed
 
 TARGET_NS = 300
 """CPU time of the program that counts an operation when it has ended, at most, by the kernel's count."""
@@ -51,7 +52,8 @@ def _asked(target: Path) -> Experiment:
 
 async def _trial(asked: Experiment, into: Path) -> Trial:
     folder = new_folder(into, asked.name)
-    await run_campaign(asked, designs.plan(asked), folder, resume=False, watcher=Quiet())
+    design = designs.plan(asked)
+    await run_campaign(asked, design, folder, [Fixed(design)], resume=False, watcher=Quiet())
     return next(trial for trial in read_dataset(folder).trials if trial.finished)
 
 

@@ -22,6 +22,7 @@ from iodyno.campaign.runner import run_campaign
 from iodyno.formats.experiment_file import parse_experiment
 from iodyno.hosts.access import AgentProgram
 from iodyno.session.simulated import Truth
+from iodyno.strategies.fixed import Fixed
 
 OUTCOME = "client.cpu_ns_per_kib"
 CAMPAIGNS = 40
@@ -111,8 +112,9 @@ async def _one(truth: Truth, seed: int, folder: Path) -> list[bool]:
     )
     experiment = parse_experiment(text, file="coverage", environment={})
     folder.mkdir()
+    design = designs.plan(experiment)
     await run_campaign(
-        experiment, designs.plan(experiment), folder, resume=False, watcher=Silent(), program=_PROGRAM
+        experiment, design, folder, [Fixed(design)], resume=False, watcher=Silent(), program=_PROGRAM
     )  # type: ignore[arg-type]
     model = fit(campaign_data(analyse(read_dataset(folder)), OUTCOME), "connections * size").model
     assert model.covariance is not None

@@ -24,6 +24,7 @@ from iodyno.analysis.limiter.verdict import of_signals, of_trial, signals_of
 from iodyno.campaign.runner import run_campaign
 from iodyno.core.design import PlannedTrial
 from iodyno.core.limiter import Verdict
+from iodyno.strategies.fixed import Fixed
 
 KEEP = "IODYNO_CORPUS"
 """Names a folder in which the trials are kept; without it they are gone when the matrix is printed."""
@@ -116,7 +117,7 @@ async def plant_and_look(plant: Plant, into: Path, halves: Sequence[Half], repli
         favouring = asyncio.create_task(_favour())
         watcher = _Plants(corpus.strengths(plant, halves))
         try:
-            await run_campaign(asked, design, folder, resume=False, watcher=watcher)
+            await run_campaign(asked, design, folder, [Fixed(design)], resume=False, watcher=watcher)
         finally:
             favouring.cancel()
             foreign.gone()

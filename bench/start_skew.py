@@ -12,6 +12,7 @@ from iodyno.analysis.dataset import read_dataset
 from iodyno.campaign.runner import run_campaign
 from iodyno.formats.experiment_file import parse_experiment
 from iodyno.session.locate import find_agent
+from iodyno.strategies.fixed import Fixed
 
 CLIENTS = 18
 TRIALS = 20
@@ -38,8 +39,9 @@ async def _row(name: str, keys: str, trials: int) -> dict[str, object]:
         experiment = parse_experiment(text, file="start-skew", environment={})
         into = Path(folder, "campaign")
         into.mkdir()
+        design = designs.plan(experiment)
         await run_campaign(
-            experiment, designs.plan(experiment), into, resume=False, watcher=Silent(), program=find_agent()
+            experiment, design, into, [Fixed(design)], resume=False, watcher=Silent(), program=find_agent()
         )
         starts = [trial.manifest.get("start") or {} for trial in read_dataset(into).trials]
     known = [

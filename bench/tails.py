@@ -17,6 +17,7 @@ from iodyno.analysis.summary import analyse
 from iodyno.campaign.folder import new_folder
 from iodyno.campaign.runner import run_campaign
 from iodyno.formats.experiment_file import parse_experiment
+from iodyno.strategies.fixed import Fixed
 
 TEXT = """
 name: tails
@@ -42,9 +43,8 @@ async def run(pairs: int) -> list[dict[str, object]]:
         for _ in range(2 * pairs):
             for name, experiment in (("with", whole), ("without", bare)):
                 folder = new_folder(Path(place), name)
-                await run_campaign(
-                    experiment, designs.plan(experiment), folder, resume=False, watcher=Quiet()
-                )
+                design = designs.plan(experiment)
+                await run_campaign(experiment, design, folder, [Fixed(design)], resume=False, watcher=Quiet())
                 found[name].append(await asyncio.to_thread(dict, _times_ms(folder)))
     return [
         {

@@ -14,22 +14,22 @@ import struct
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import command_server
 
-from iodyno import designs
+from iodyno import designs, strategies
 from iodyno.campaign.folder import new_folder
 from iodyno.campaign.runner import CampaignOutcome, run_campaign
+from iodyno.campaign.strategy import Answer, Strategy
 from iodyno.campaign.testbed import Testbed
 from iodyno.campaign.trial import Account, carry_out
 from iodyno.core.decision import Standing
 from iodyno.core.errors import TrialError
 from iodyno.core.experiment import DesignSpec, Experiment, HostSpec, Limits, Windows, WorkloadSpec
 from iodyno.core.factor import Factor
-from iodyno.core.search import Found
 from iodyno.core.warnings import Warning
 from iodyno.hosts.access import AgentProgram
 from iodyno.session.locate import find_agent
@@ -95,11 +95,9 @@ class Notes:
     def on_time_left(self, time_left_ns: int) -> None:
         self.left_ns.append(time_left_ns)
 
-    def on_search(self, found: Found, time_left_ns: int) -> None:
-        pass
-
-    def on_look(self, standing: Standing) -> None:
-        self.looks.append(standing)
+    def on_answer(self, answer: Answer, time_left_ns: int) -> None:
+        if isinstance(answer.shown, Standing):
+            self.looks.append(answer.shown)
 
 
 class Meanwhile(Notes):
@@ -144,21 +142,21 @@ async def run(
     resume: Path | None = None,
     notes: Notes | None = None,
     program: Any = None,
-    strategy: Any = None,
-    decider: Any = None,
+    proof: Strategy | None = None,
     remove_targets: bool = False,
 ) -> CampaignOutcome:
-    """Runs the experiment into a new folder below `into`, or goes on with `resume`."""
+    """Runs the experiment into a new folder below `into`, or goes on with `resume`; `proof` in place of its own proof."""
     folder = resume or new_folder(into, asked.name)
+    design = designs.plan(asked)
+    own = strategies.of_experiment(replace(asked, prove=asked.prove and proof is None), design, folder)
     return await run_campaign(
         asked,
-        designs.plan(asked),
+        design,
         folder,
+        [*own, proof] if proof else own,
         resume=resume is not None,
         watcher=notes or Notes(),
         program=program,
-        strategy=strategy,
-        decider=decider,
         remove_targets=remove_targets,
     )
 

@@ -28,7 +28,7 @@ from iodyno.core.factor import Factor
 from iodyno.core.workload import Level
 from iodyno.designs import order, runs
 from iodyno.report.limiter import finding_json
-from iodyno.strategies.prove import SuspectedLimiters
+from iodyno.strategies.fixed import Fixed
 
 MS = 1_000_000
 WINDOWS = Windows(300 * MS, 1_200 * MS, 50 * MS, 200 * MS)
@@ -58,7 +58,7 @@ def measured(
     trials = order.trials(runs.of_points(named), DesignSpec(replicates=1))
     design = Design("full_factorial", 1, tuple(named), trials)
     folder = new_folder(into, "planted")
-    asyncio.run(run_campaign(asked, design, folder, resume=False, watcher=notes or Notes()))
+    asyncio.run(run_campaign(asked, design, folder, [Fixed(design)], resume=False, watcher=notes or Notes()))
     found: dict[str, list[Trial]] = {name: [] for name in points}
     for trial in read_dataset(folder).trials:
         assert trial.finished or trial.attempt == 1, trial.reason
@@ -147,7 +147,7 @@ def test_a_rate_that_somebody_else_has_set_is_proved_by_changing_it_and_is_as_be
         profile_hz=0, prove="foreign",
     )  # fmt: skip
     notes = _Once("client", HTB)
-    outcome = asyncio.run(run(asked, tmp_path, notes=notes, strategy=SuspectedLimiters()))
+    outcome = asyncio.run(run(asked, tmp_path, notes=notes))
     (point,) = analyse(read_dataset(outcome.folder)).points
     (proof,) = [proof for proof in point.limiter.proofs if proof.limiter == "link_rate"]
     assert (point.limiter.name, proof.verdict) == ("link_rate", "proved"), proof

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import math
 import random
+from pathlib import Path
 
 import pytest
 from draws import count_between, draws
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from iodyno.core.design import Point
+from iodyno.core.design import Design, Point
 from iodyno.core.search import Found, SearchSpec, Tried, parse_goal
 from iodyno.designs.bisection import CONFIRMATIONS, Standing, standing
 from iodyno.report.search import sentence
-from iodyno.strategies.search import GoalSeeker, _History
+from iodyno.strategies.search import Search, _History
 
 
 def search(
@@ -88,7 +89,8 @@ def test_an_interval_ends_where_the_search_ends_and_says_so() -> None:
     tried = [Tried(990, True), Tried(1000, True), Tried(1000, False), Tried(1000, True)]
     now = standing(tried, spec.low, spec.high, spec.precision)
     assert now.high > 1000 and not now.at_edge
-    found = GoalSeeker(spec)._found(Point("p1", {}), _History(tuple(tried), 0), now)
+    base = Point("p1", {})
+    found = Search(spec, Design("", 1, (base,), ()), Path())._found(base, _History(tuple(tried), 0), now)
     assert found.estimate <= 1000 and found.high == 1000
     assert "it may lie above 1000, where the search ends" in sentence(spec, found).lower()
 

@@ -15,14 +15,13 @@ from iodyno import designs
 from iodyno.analysis.dataset import read_dataset
 from iodyno.analysis.summary import analyse
 from iodyno.campaign.ledger import manifests
-from iodyno.core.design import Design, ProofPlan
-from iodyno.core.errors import StoreError
+from iodyno.core.design import ProofPlan
 from iodyno.core.experiment import DesignSpec, Experiment, HostSpec
 from iodyno.core.factor import Factor
 from iodyno.designs import perturbation
 from iodyno.designs.perturbation import BLOCKS, Suspicion, changes
 from iodyno.store.documents import json_schema
-from iodyno.strategies.prove import SuspectedLimiters
+from iodyno.strategies.prove import Prove
 
 ASKED = replace(
     experiment(factors=(Factor("connections", (2, 8)),), receive_buffer=16384, think=1_000_000),
@@ -220,15 +219,18 @@ def test_what_no_setting_changes_is_not_testable(limiter: str) -> None:
     assert isinstance(changes(limiter, {"connections": 1}, sends=True, cpus=1.0), str)
 
 
-class Concurrency:
+class Concurrency(Prove):
     """Suspects concurrency everywhere, and counts how often it is asked."""
 
-    def __init__(self) -> None:
-        self.asked = 0
+    asked = 0
 
-    def plan(self, asked: Experiment, design: Design, folder: Path, there: object) -> ProofPlan:
+    def __init__(self, experiment: Experiment) -> None:
+        super().__init__(experiment, designs.plan(experiment), Path("/nowhere"))
+
+    def plan(self) -> ProofPlan:
         self.asked += 1
-        return perturbation.plan(asked, design, [Suspicion(p, ("concurrency",), {}) for p in design.points])
+        points = [Suspicion(point, ("concurrency",), {}) for point in self._design.points]
+        return perturbation.plan(self._experiment, self._design, points)
 
 
 def simulated(**truth: float) -> Experiment:
@@ -240,7 +242,7 @@ def test_a_known_law_is_proved_where_it_holds_and_contradicted_where_it_does_not
     """Each connection carries 1 Gbit/s until 8 Gbit/s are reached: concurrency limits 2 connections and not 8."""
     law = {"connection_bits_per_s": 1e9, "goodput_bits_per_s": 8e9, "per_message_ns": 0, "per_kib_ns": 50}
     asked = simulated(**law, noise_between_trials=0.01)
-    outcome = asyncio.run(run(asked, tmp_path, program=PROGRAM, strategy=Concurrency()))
+    outcome = asyncio.run(run(asked, tmp_path, program=PROGRAM, proof=Concurrency(simulated())))
     summary = analyse(read_dataset(outcome.folder))
     few, many = (point.limiter for point in summary.points)
     assert (few.name, few.status) == ("concurrency", "proved")
@@ -255,13 +257,11 @@ def test_a_known_law_is_proved_where_it_holds_and_contradicted_where_it_does_not
 
 def test_the_trials_of_a_proof_are_stored_apart(tmp_path: Path) -> None:
     plain, proved = (
-        asyncio.run(
-            run(replace(simulated(), prove=prove), tmp_path / name, program=PROGRAM, strategy=strategy)
-        )
-        for name, prove, strategy in (("plain", False, None), ("proved", True, Concurrency()))
+        asyncio.run(run(replace(simulated(), prove=prove), tmp_path / name, program=PROGRAM, proof=strategy))
+        for name, prove, strategy in (("plain", False, None), ("proved", True, Concurrency(simulated())))
     )
     content = json.loads((proved.folder / "campaign.json").read_text())
-    assert content["finished"] and proved.finished == 2 and len(content["proof"]["trials"]) == BLOCKS * 6
+    assert content["finished"] and proved.finished == 2
     written = list(manifests(proved.folder))
     assert [m["purpose"] for m in written] == ["design"] * 2 + ["proof"] * BLOCKS * 6
     for manifest in written:
@@ -277,15 +277,14 @@ def test_the_trials_of_a_proof_are_stored_apart(tmp_path: Path) -> None:
 
 
 def test_a_stopped_proof_goes_on_with_the_plan_that_it_has(tmp_path: Path) -> None:
-    first = Concurrency()
+    first = Concurrency(simulated())
     with pytest.raises(asyncio.CancelledError):
-        asyncio.run(run(simulated(), tmp_path, notes=Stopped(60), program=PROGRAM, strategy=first))
+        asyncio.run(run(simulated(), tmp_path, notes=Stopped(60), program=PROGRAM, proof=first))
     (folder,) = tmp_path.iterdir()
     done = [manifest["order"] for manifest in manifests(folder)]
     assert first.asked == 1 and 2 < len(done) < 2 + BLOCKS * 6
-    notes, second = Notes(), Concurrency()
-    asyncio.run(run(simulated(), tmp_path, resume=folder, notes=notes, program=PROGRAM, strategy=second))
-    assert second.asked == 0
+    notes, second = Notes(), Concurrency(simulated())
+    asyncio.run(run(simulated(), tmp_path, resume=folder, notes=notes, program=PROGRAM, proof=second))
     orders = [manifest["order"] for manifest in manifests(folder)]
     assert (
         orders == list(range(2 + BLOCKS * 6)) and [m["order"] for m in notes.manifests] == orders[len(done) :]
@@ -295,25 +294,17 @@ def test_a_stopped_proof_goes_on_with_the_plan_that_it_has(tmp_path: Path) -> No
 def test_a_finished_campaign_can_be_proved_later(tmp_path: Path) -> None:
     asked = replace(simulated(), prove=False)
     folder = asyncio.run(run(asked, tmp_path, program=PROGRAM)).folder
-    later = Concurrency()
-    outcome = asyncio.run(run(simulated(), tmp_path, resume=folder, program=PROGRAM, strategy=later))
+    later, again = Concurrency(simulated()), Concurrency(simulated())
+    outcome = asyncio.run(run(simulated(), tmp_path, resume=folder, program=PROGRAM, proof=later))
     assert later.asked == 1 and outcome.finished == 2
-    again = asyncio.run(run(simulated(), tmp_path, resume=folder, program=PROGRAM, strategy=later))
-    assert later.asked == 1 and again.finished == 2
-
-
-def test_a_plan_of_another_design_is_refused(tmp_path: Path) -> None:
-    folder = asyncio.run(run(simulated(), tmp_path, program=PROGRAM, strategy=Concurrency())).folder
-    content = json.loads((folder / "campaign.json").read_text())
-    content["proof"]["trials"][0]["point"] = "p99"
-    (folder / "campaign.json").write_text(json.dumps(content))
-    with pytest.raises(StoreError, match="plan of a proof cannot be read"):
-        asyncio.run(run(simulated(), tmp_path, resume=folder, program=PROGRAM, strategy=Concurrency()))
+    before = list(manifests(folder))
+    outcome = asyncio.run(run(simulated(), tmp_path, resume=folder, program=PROGRAM, proof=again))
+    assert again.asked == 1 and outcome.finished == 2 and list(manifests(folder)) == before
 
 
 def test_the_suspects_of_real_evidence_are_planned(tmp_path: Path) -> None:
     asked = simulated(per_kib_ns=2000, exact=True)
     folder = asyncio.run(run(asked, tmp_path, program=PROGRAM)).folder
-    plan = SuspectedLimiters().plan(asked, designs.plan(asked), folder, {})
+    plan = Prove(asked, designs.plan(asked), folder).plan()
     limiters = {trial.perturbation.limiter for trial in plan.trials if trial.perturbation}
     assert limiters <= {"", "client.cpu"} or plan.untestable

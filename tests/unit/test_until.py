@@ -32,7 +32,7 @@ from iodyno.report.decision import decision_sentence, look_line
 from iodyno.report.figures.decision import figure as decision_figure
 from iodyno.report.json import campaign
 from iodyno.report.sentences import sentences
-from iodyno.strategies.until import RuleDecider, with_rule
+from iodyno.strategies.until import with_rule
 
 PROGRAM = AgentProgram(Path("/nowhere"), "0" * 64, "0123456789abcdef")
 FACTORS = (Factor("size", (1024, 65536)), Factor("connections", (1, 8)))
@@ -57,10 +57,7 @@ def ruled(
 def execute(
     experiment: Experiment, into: Path, notes: Notes | None = None, resume: Path | None = None
 ) -> Path:
-    assert experiment.until is not None
-    decider = RuleDecider(experiment.until)
-    outcome = asyncio.run(run(experiment, into, notes=notes, program=PROGRAM, decider=decider, resume=resume))
-    return outcome.folder
+    return asyncio.run(run(experiment, into, notes=notes, program=PROGRAM, resume=resume)).folder
 
 
 # How a rule is written.

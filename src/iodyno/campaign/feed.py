@@ -23,9 +23,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from iodyno.campaign.strategy import Answer
 from iodyno.core.decision import Standing
 from iodyno.core.design import PlannedTrial
-from iodyno.core.search import Found
 from iodyno.core.warnings import Warning
 
 if TYPE_CHECKING:
@@ -220,14 +220,11 @@ class Told:
         self._feed.event("time_left", left_ns=time_left_ns)
         self._watcher.on_time_left(time_left_ns)
 
-    def on_look(self, standing: Standing) -> None:
-        """Where the decision stands."""
-        self._feed.event("look", rule=standing.rule, answer=standing.answer, trials=standing.trials)
-        self._watcher.on_look(standing)
-
-    def on_search(self, found: Found, time_left_ns: int) -> None:
-        """Where the search of a point stands."""
-        self._watcher.on_search(found, time_left_ns)
+    def on_answer(self, answer: Answer, time_left_ns: int) -> None:
+        """What a strategy knows by now."""
+        if isinstance(standing := answer.shown, Standing):
+            self._feed.event("look", rule=standing.rule, answer=standing.answer, trials=standing.trials)
+        self._watcher.on_answer(answer, time_left_ns)
 
 
 @contextlib.contextmanager

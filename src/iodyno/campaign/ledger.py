@@ -15,8 +15,9 @@ from itertools import count
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from iodyno.core.design import PlannedTrial
+from iodyno.core.design import PlannedTrial, Point
 from iodyno.core.errors import StoreError
+from iodyno.core.limiter import Perturbation
 from iodyno.store.manifest import (
     NewerError,
     check_parts,
@@ -40,6 +41,7 @@ create table if not exists trial (
     status text check (status in ('planned', 'running', 'finished', 'failed', 'skipped')),
     attempt integer, reason text, folder text);
 """
+_ENTRIES = 'select "order", status, attempt, reason, folder from trial'
 
 
 @dataclass(frozen=True)
@@ -55,11 +57,15 @@ class Entry:
 
 
 class Ledger:
-    """The open ledger of one campaign. Every change is on the disk when its method returns."""
+    """The open ledger of one campaign. Every change is on the disk when its method returns.
+
+    `damaged`: trials whose files were not whole when it was opened; `beyond`: stored trials that are not of the design.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / FILE
         self.damaged: dict[str, tuple[str, str]] = {}
+        self.beyond: list[PlannedTrial] = []
         with self._errors():
             self._base = sqlite3.connect(self._path, isolation_level=None)
             self._base.execute("pragma journal_mode = wal")
@@ -78,6 +84,7 @@ class Ledger:
             (folder / (FILE + suffix)).unlink(missing_ok=True)
         ledger = cls(folder)
         ledger.plan(header)
+        known = set(ledger.entries())
         for place in list(places_of_trials(folder)):
             try:
                 manifest = read_manifest(place)
@@ -91,6 +98,10 @@ class Ledger:
                 order, attempt = map(int, place.name.split("-"))
                 ledger.mark(order, "planned", attempt)
                 continue
+            if manifest["order"] not in known:
+                ledger.add([_planned(manifest)])
+                ledger.beyond.append(_planned(manifest))
+                known.add(manifest["order"])
             reason = manifest["reason"]
             ledger.mark(
                 manifest["order"],
@@ -125,20 +136,13 @@ class Ledger:
             )
             self._base.executemany(
                 "insert into point values (?, ?)",
-                [
-                    (point["id"], json.dumps(point["levels"]))
-                    for point in (*design["points"], *(campaign.get("search") or {}).get("points", ()))
-                ],
+                [(point["id"], json.dumps(point["levels"])) for point in design["points"]],
             )
             self._base.executemany(
                 "insert into trial values (?, ?, ?, ?, 'planned', 0, null, null)",
                 [
                     (trial["order"], trial["block"], trial["replicate"], trial["point"])
-                    for trial in (
-                        *design["trials"],
-                        *(campaign.get("proof") or {}).get("trials", ()),
-                        *(campaign.get("search") or {}).get("trials", ()),
-                    )
+                    for trial in design["trials"]
                 ],
             )
             self._base.execute("commit")
@@ -175,8 +179,12 @@ class Ledger:
     def entries(self) -> dict[int, Entry]:
         """Every trial by its order."""
         with self._errors():
-            rows = self._base.execute('select "order", status, attempt, reason, folder from trial order by 1')
-            return {row[0]: Entry(*row) for row in rows}
+            return {row[0]: Entry(*row) for row in self._base.execute(f"{_ENTRIES} order by 1")}
+
+    def entry(self, order: int) -> Entry:
+        """The trial of that order."""
+        with self._errors():
+            return Entry(*self._base.execute(f'{_ENTRIES} where "order" = ?', (order,)).fetchone())
 
     def close(self) -> None:
         """Closes the file."""
@@ -197,6 +205,20 @@ class Ledger:
 def manifests(folder: Path) -> Iterator[dict[str, Any]]:
     """Manifests of the trials of a campaign, by order and attempt. Raises StoreError."""
     return map(read_manifest, trial_folders(folder))
+
+
+def _planned(manifest: Mapping[str, Any]) -> PlannedTrial:
+    """The trial that a manifest is of, as it was asked for."""
+    change = manifest.get("perturbation")
+    return PlannedTrial(
+        manifest["order"],
+        manifest["block"],
+        manifest["replicate"],
+        Point(manifest["point"], manifest["levels"]),
+        Perturbation(**{key: change[key] for key in Perturbation.__dataclass_fields__ if key in change})
+        if change
+        else None,
+    )
 
 
 def _set_aside(place: Path, into: Path) -> Path:

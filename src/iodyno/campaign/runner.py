@@ -10,9 +10,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
 
-from iodyno.campaign import alone, checked_layout, decide, leftovers, prove, target_care
+from iodyno.campaign import alone, checked_layout, leftovers, target_care
 from iodyno.campaign.background import Background, measure_background
 from iodyno.campaign.calibrate import calibrate
+from iodyno.campaign.course import Course
 from iodyno.campaign.feed import Feed, Told, fed, trial_name
 from iodyno.campaign.folder import CampaignFile, hosts_json, warning_json
 from iodyno.campaign.ledger import Entry, Ledger
@@ -20,16 +21,13 @@ from iodyno.campaign.lock import held
 from iodyno.campaign.preflight import idle_line, preflight
 from iodyno.campaign.scripted import load_settings
 from iodyno.campaign.sealed import sealed
-from iodyno.campaign.seek import Searched, Seeker
+from iodyno.campaign.strategy import Answer, Strategy
 from iodyno.campaign.testbed import Testbed, path_of
 from iodyno.campaign.testbeds import Skipped, Testbeds
 from iodyno.campaign.trial import OPERATIONS, Account, beside, carry_out
-from iodyno.campaign.tunables import TestbedTunables
-from iodyno.core.decision import Standing, ended
 from iodyno.core.design import Design, PlannedTrial
 from iodyno.core.errors import CERTAIN, AccessError, StoreError, TrialError
 from iodyno.core.experiment import Experiment, Windows
-from iodyno.core.search import Found
 from iodyno.core.warnings import Warning, WarningCode
 from iodyno.designs import perturbation
 from iodyno.hosts.access import AgentProgram
@@ -66,17 +64,14 @@ class Watcher(Protocol):
     def on_time_left(self, time_left_ns: int) -> None:
         """How long the rest of the campaign takes."""
 
-    def on_look(self, standing: Standing) -> None:
-        """A block is done; where the decision stands."""
-
-    def on_search(self, found: Found, time_left_ns: int) -> None:
-        """A trial of a search is done; where the search of its point stands, and how long all of it takes at most."""
+    def on_answer(self, answer: Answer, time_left_ns: int) -> None:
+        """A strategy knows more than before; and how long the rest takes at most."""
 
 
 @dataclass(frozen=True)
 class CampaignOutcome:
     """How a campaign ended: trials finished, and trials of the design that failed for good, or were skipped, with
-    their reasons; and what was decided, where that was asked. `complete`: all that was due is finished or skipped.
+    their reasons; and what its strategies know, by its section. `complete`: all that was due is finished or skipped.
     `cut`: why the background after the trials is not measured; the next start makes up for it.
     """
 
@@ -84,7 +79,7 @@ class CampaignOutcome:
     finished: int
     failed: tuple[Entry, ...] = field(default=())
     skipped: tuple[Entry, ...] = field(default=())
-    decision: Standing | None = None
+    answers: Mapping[str, Answer] = field(default_factory=dict)
     complete: bool = False
     cut: AccessError | None = None
 
@@ -93,23 +88,17 @@ async def run_campaign(
     experiment: Experiment,
     design: Design,
     folder: Path,
+    strategies: Sequence[Strategy],
     *,
     resume: bool,
     watcher: Watcher,
     program: AgentProgram | None = None,
-    strategy: prove.Strategy | None = None,
-    seeker: Seeker | None = None,
-    decider: decide.Decider | None = None,
-    last_block: int | None = None,
     destroy: Collection[str] = (),
     remove_targets: bool = False,
     stored: Callable[[], None] = lambda: None,
 ) -> CampaignOutcome:
-    """Executes what of the design is not finished yet, into `folder`, which exists.
+    """Executes what the strategies ask for, one after the other, and is not finished yet, into `folder`, which exists.
 
-    With a `strategy`, it is asked for the trials of a proof when those of the design are done, once. With a `seeker`, it
-    is asked for the next trial after each, until there is none. With a `decider`, the blocks of the design end when it has
-    an answer. With `last_block`, it ends after that block, to be resumed: the agents of the next are started anew.
     `destroy`: targets of a load on disks whose content may be lost. `remove_targets`: the files that were laid out go when
     the campaign is complete. `stored` is called when all is on the disk, while the agents are still there.
     Raises AccessError, PreflightError and StoreError; a trial that fails is kept, retried within the limit and then
@@ -126,47 +115,23 @@ async def run_campaign(
         fed(folder, experiment.name, len(design.trials)) as feed,
     ):
         campaign.feed, watcher = feed, Told(watcher, feed)
-        campaign.last_block = last_block
         campaign.tell_damaged(watcher)
-        to_do = campaign.to_do()
-        unproved = strategy if not campaign.has_proof() else None
-        if to_do or unproved or seeker or campaign.lacks("after"):
+        course = campaign.begin_course(strategies, watcher)
+        pause_ns: int | None = 0
+        while pause_ns is not None and (
+            campaign.lacks_foreign() or await course.due() or campaign.lacks("after")
+        ):
+            if pause_ns:
+                watcher.on_stage(f"waiting for {pause_ns / 1e9:g} s before the next block")
+                await asyncio.sleep(pause_ns / 1e9)
             watcher.on_stage("opening the hosts")
             async with Testbeds(experiment, design, program) as testbeds:
-                for testbed in testbeds:
-                    testbed.tell = watcher.on_stage
-                campaign.meet(testbeds, watcher)
-                watcher.on_stage("calibrating the instrument")
-                campaign.note(calibration=await calibrate(testbeds.first))
-                if experiment.workload.hosts and experiment.workload.program is None:
-                    watcher.on_stage("making the targets ready")
-                    await campaign.make_ready(testbeds, destroy, watcher)
-                watcher.on_stage("checking what the hosts can carry")
-                checks = await testbeds.checked(
-                    lambda testbed: preflight(testbed, design, campaign.warner(watcher))
-                )
-                campaign.skip(testbeds.skipped, watcher)
-                watcher.on_stage("measuring the background")
-                testbed = testbeds.first
-                if campaign.lacks("before"):
-                    campaign.idle = await measure_background(testbed, folder, "before")
-                    checks.append(idle_line(testbed, campaign.idle.busy, campaign.warner(watcher)))
-                    campaign.note(preflight=checks)
-                if decider:
-                    await campaign.execute_until(testbeds, decider, watcher)
-                else:
-                    await campaign.execute_all(testbeds, campaign.to_do(), watcher)
-                if seeker:
-                    watcher.on_stage("searching")
-                    await campaign.seek(testbeds, seeker, watcher)
-                if unproved:
-                    watcher.on_stage("asking what limits")
-                    await campaign.plan_proof(unproved, testbed.tunables)
-                    await campaign.execute_all(testbeds, campaign.to_do(proof=True), watcher)
-                if campaign.complete():
+                await campaign.open(testbeds, destroy, watcher)
+                pause_ns = await campaign.execute_all(testbeds, watcher)
+                if pause_ns is None:
                     watcher.on_stage("measuring the background again")
                     try:
-                        after = await measure_background(testbed, folder, "after")
+                        after = await measure_background(testbeds.first, folder, "after")
                     except AccessError as error:
                         # All trials are done; what they tell does not go with a host.
                         campaign.cut = error
@@ -174,7 +139,7 @@ async def run_campaign(
                         await after.store()
                     if remove_targets and not campaign.cut:
                         await campaign.remove_targets(testbeds, watcher)
-                stored()
+                    stored()
         return campaign.finish()
 
 
@@ -189,17 +154,10 @@ class _Campaign:
         self._ledger = ledger
         self._overheads_ns: list[int] = []
         self._wall_ahead_ns = _wall_ahead_ns()
-        self._to_do: list[PlannedTrial] = []
-        self.last_block: int | None = None
+        self.course: Course
         self.cut: AccessError | None = None
         self.feed: Feed | None = None
         self.idle: Background | None = None
-        stored = file.content.get("proof")
-        self._proof = prove.from_json(stored, design) if stored else None
-        searched = file.content.get("search")
-        self._searched = Searched.from_json(searched) if searched else Searched()
-        decided = file.content.get("until")
-        self._standing = decide.from_json(decided) if decided else None
 
     @classmethod
     def begin(
@@ -252,26 +210,40 @@ class _Campaign:
             text = f"made again, as what was stored of it is damaged ({wrong}); what is left lies in {left}"
             self.warner(watcher)(Warning(WarningCode.RETRIED, text, f"trial {name}"))
 
-    def to_do(self, *, proof: bool = False) -> list[PlannedTrial]:
-        """Trials that are not finished, in the order of the design; those that failed are tried again.
+    def begin_course(self, strategies: Sequence[Strategy], watcher: Watcher) -> Course:
+        """The course that the strategies ask for, from its begin."""
 
-        Those of the proof come last; with `proof`, only they.
-        """
-        entries = self._ledger.entries()
-        of_design = () if self._standing and self._standing.ended else self._design.trials
-        if self.last_block is not None:
-            of_design = tuple(planned for planned in of_design if planned.block <= self.last_block)
-        planned_before = () if proof else (*of_design, *self._searched.trials)
-        trials = [*planned_before, *(self._proof.trials if self._proof else ())]
-        done = ("finished", "skipped")
-        # Wrong data that was found stays found: another attempt may read other blocks.
-        wrong = f"{alone.WRONG_DATA}:"
-        return [
-            planned
-            for planned in trials
-            if entries[planned.order].status not in done
-            and not str(entries[planned.order].reason or "").startswith(wrong)
-        ]
+        def take(answer: Answer, ran: bool) -> None:
+            self.note(**{answer.section: answer.content})
+            if ran:
+                watcher.on_answer(answer, self.time_left_ns(()) if answer.left_ns is None else answer.left_ns)
+
+        self.course = Course(strategies, self._design, self._ledger, self._folder, take)
+        return self.course
+
+    async def open(self, testbeds: Testbeds, destroy: Collection[str], watcher: Watcher) -> None:
+        """Makes the hosts ready for trials, and writes down what they are."""
+        for testbed in testbeds:
+            testbed.tell = watcher.on_stage
+        self.meet(testbeds, watcher)
+        watcher.on_stage("calibrating the instrument")
+        self.note(calibration=await calibrate(testbeds.first))
+        if self._experiment.workload.hosts and self._experiment.workload.program is None:
+            watcher.on_stage("making the targets ready")
+            await self.make_ready(testbeds, destroy, watcher)
+        watcher.on_stage("checking what the hosts can carry")
+        checks = await testbeds.checked(
+            lambda testbed: preflight(testbed, self._design, self.warner(watcher))
+        )
+        self.skip(testbeds.skipped, watcher)
+        watcher.on_stage("measuring the background")
+        if self.lacks("before"):
+            self.idle = await measure_background(testbeds.first, self._folder, "before")
+            checks.append(idle_line(testbeds.first, self.idle.busy, self.warner(watcher)))
+            self.note(preflight=checks)
+        if self.lacks_foreign():
+            self.note(foreign=await testbeds.first.tunables.there(perturbation.FOREIGN))
+        self.course.on_stage = watcher.on_stage
 
     def skip(self, skipped: Skipped, watcher: Watcher) -> None:
         """Writes down which points this machine cannot have, and why; their trials are not run."""
@@ -303,83 +275,13 @@ class _Campaign:
         every = (self._experiment.settings(point.levels) for point in self._design.points)
         return [settings for settings in every if path_of(settings) == testbed.path]
 
-    def complete(self) -> bool:
-        """Whether no block of the design is left for another start of the agents."""
-        return self.last_block is None or all(
-            planned.block <= self.last_block for planned in self._design.trials
-        )
-
-    def has_proof(self) -> bool:
-        """Whether it is planned already what tests the limiters."""
-        return self._proof is not None
-
-    async def plan_proof(self, strategy: prove.Strategy, tunables: TestbedTunables) -> None:
-        """Asks for the trials of the proof, and writes them down before the first of them runs."""
-        there = await tunables.there(perturbation.FOREIGN) if self._experiment.prove == "foreign" else {}
-        # It reads what was stored, which takes a while; the agents must hear of the lab meanwhile.
-        self._proof = await asyncio.to_thread(
-            strategy.plan, self._experiment, self._design, self._folder, there
-        )
-        self._ledger.add(self._proof.trials)
-        self.note(proof=prove.as_json(self._proof))
-
-    async def seek(self, testbeds: Testbeds, seeker: Seeker, watcher: Watcher) -> None:
-        """Executes what the seeker asks for, one trial after the other."""
-        spec = self._experiment.search
-        begun_ns: dict[str, int] = {}
-        while True:
-            step, found = await asyncio.to_thread(
-                seeker.next, self._experiment, self._design, self._folder, self._searched
-            )
-            self._searched.found = list(found)
-            if found and spec:
-                # Each point has its time; what one did not need is not left for the others.
-                now_ns, last = time.monotonic_ns(), found[-1]
-                spent_ns = now_ns - begun_ns.setdefault(last.point, now_ns)
-                here_ns = 0 if last.ended else max(0, spec.time_ns - spent_ns)
-                left_ns = here_ns + spec.time_ns * (len(self._design.points) - len(found))
-                if last.trials:
-                    watcher.on_search(last, left_ns)
-                watcher.on_time_left(left_ns)
-            if step is None:
-                self.note(search=self._searched.as_json())
-                return
-            entries = self._ledger.entries()
-            planned = self._searched.add(step, max(entries, default=-1) + 1)
-            self._ledger.add([planned])
-            self.note(search=self._searched.as_json())
-            await self.execute(testbeds.of(self._experiment.settings(planned.point.levels)), planned, watcher)
-
-    async def execute_until(self, testbeds: Testbeds, decider: decide.Decider, watcher: Watcher) -> None:
-        """Blocks of the design, one after the other, until the decider has an answer or there are no more."""
-        if self._standing and self._standing.ended:
-            return
-        blocks = decide.blocks_of(self._design)
-        for number, block in enumerate(blocks, start=1):
-            entries = self._ledger.entries()
-            to_do = [
-                planned for planned in block if entries[planned.order].status not in ("finished", "skipped")
-            ]
-            if not to_do and self._standing and self._standing.blocks >= number:
-                continue
-            await self.execute_all(testbeds, to_do, watcher)
-            found = await asyncio.to_thread(
-                decider.look, self._experiment, self._design, self._folder, number, self._standing
-            )
-            none_left = all(entries[planned.order].status == "skipped" for planned in self._design.trials)
-            if found.answer != "undecided":
-                found = ended(found, "decided")
-            elif number == len(blocks) or none_left:
-                found = ended(found, "limit")
-            self._standing = found
-            self.note(until=decide.as_json(found))
-            watcher.on_look(found)
-            if found.ended:
-                return
-
     def lacks(self, when: str) -> bool:
         """Whether that background is not measured yet."""
         return not (self._folder / BACKGROUND / when).exists()
+
+    def lacks_foreign(self) -> bool:
+        """Whether a proof may change what others have set, and it is not known yet what that is."""
+        return self._experiment.prove == "foreign" and "foreign" not in self._file.content
 
     def meet(self, testbeds: Testbeds, watcher: Watcher) -> None:
         """Writes down what the hosts are: those of the first testbed for all, and what the others have of their own."""
@@ -402,18 +304,14 @@ class _Campaign:
         self._file.content |= content
         self._file.save()
 
-    def time_left_ns(self, to_do: list[PlannedTrial]) -> int:
-        """Windows and overhead of the trials to do, and the background after them. Of scripts, which end before their windows
-        do, the overhead is less than nothing.
+    def time_left_ns(self, to_do: Sequence[PlannedTrial]) -> int:
+        """Windows and overhead of the trials to do, of those that are expected to follow, and the background after them. Of
+        scripts, which end before their windows do, the overhead is less than nothing.
         """
-        overhead_ns = self._overhead_ns
-        load_ns = sum(self._windows(planned).load_ns for planned in to_do)
-        if to_do and self._standing and not self._standing.ended and self._standing.more_trials:
-            # What the last look expected, of which the block under way is a part.
-            expected = min(self._standing.trials + self._standing.more_trials, len(self._design.trials))
-            further = max(0, expected - to_do[-1].order - 1)
-            load_ns += further * (self._experiment.windows.load_ns + overhead_ns)
-        return max(0, load_ns + len(to_do) * overhead_ns) + self._experiment.limits.background_ns
+        load_ns = sum(self._windows(planned).load_ns for planned in to_do) + len(to_do) * self._overhead_ns
+        if answer := self.course.answer:
+            load_ns += answer.further_trials * (self._experiment.windows.load_ns + self._overhead_ns)
+        return max(0, load_ns) + self._experiment.limits.background_ns
 
     @property
     def _overhead_ns(self) -> int:
@@ -424,14 +322,22 @@ class _Campaign:
         windows = self._experiment.windows
         return perturbation.windows(windows) if planned.perturbation else windows
 
-    async def execute_all(self, testbeds: Testbeds, to_do: list[PlannedTrial], watcher: Watcher) -> None:
-        """The trials, one after the other."""
-        for number, planned in enumerate(to_do):
-            self._to_do = to_do[number:]
-            watcher.on_time_left(self.time_left_ns(self._to_do))
-            testbed = testbeds.of(self._experiment.settings(planned.point.levels))
-            await self.execute(testbed, planned, watcher)
-        self._to_do = []
+    async def execute_all(self, testbeds: Testbeds, watcher: Watcher) -> int | None:
+        """The trials that are due, one after the other, up to a pause without agents of so many ns; None: these were all."""
+        last: PlannedTrial | None = None
+        while planned := await self.course.due():
+            if last and (pause_ns := self.course.pause_ns(last, planned)) is not None:
+                return pause_ns
+            watcher.on_time_left(self._left_ns(self.course.batch))
+            await self.execute(testbeds.of(self._experiment.settings(planned.point.levels)), planned, watcher)
+            self.course.ran(planned)
+            last = planned
+        return None
+
+    def _left_ns(self, to_do: Sequence[PlannedTrial]) -> int:
+        """How long the rest takes, at most where its strategy has a time of its own."""
+        answer = self.course.answer
+        return self.time_left_ns(to_do) if answer is None or answer.left_ns is None else answer.left_ns
 
     async def execute(self, testbed: Testbed, planned: PlannedTrial, watcher: Watcher) -> None:
         """One trial with its retries; a failure that stays is in the ledger."""
@@ -523,10 +429,8 @@ class _Campaign:
         if not failure:
             took_ns = time.monotonic_ns() - began_ns
             self._overheads_ns.append(took_ns - windows.load_ns)
-            if self._to_do:
-                # Without this one, so that its line says what is left after it.
-                left_ns = self.time_left_ns(self._to_do) - windows.load_ns - self._overhead_ns
-                watcher.on_time_left(max(self._experiment.limits.background_ns, left_ns))
+            # Without this one, so that its line says what is left after it.
+            watcher.on_time_left(self._left_ns(self.course.batch[1:]))
         watcher.on_trial_end(planned, manifest)
         return failure
 
@@ -545,22 +449,16 @@ class _Campaign:
 
     def finish(self) -> CampaignOutcome:
         """Closes the books."""
-        trials: Sequence[PlannedTrial] = self._design.trials
-        if self._standing:
-            # Blocks after the decision are not missing: nobody needs them.
-            trials = [
-                planned
-                for block in decide.blocks_of(self._design)[: self._standing.blocks]
-                for planned in block
-            ]
-        of_design = {planned.order for planned in (*trials, *self._searched.trials)}
+        of_design = {planned.order for planned in self.course.asked if planned.perturbation is None}
         entries = [entry for entry in self._ledger.entries().values() if entry.order in of_design]
         failed = tuple(entry for entry in entries if entry.status == "failed")
         skipped = tuple(entry for entry in entries if entry.status == "skipped")
         finished = sum(entry.status == "finished" for entry in entries)
         complete = finished + len(skipped) == len(of_design)
         self.note(finished=complete)
-        return CampaignOutcome(self._folder, finished, failed, skipped, self._standing, complete, self.cut)
+        return CampaignOutcome(
+            self._folder, finished, failed, skipped, self.course.answers, complete, self.cut
+        )
 
 
 def _wall_ahead_ns() -> int:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from iodyno import strategies
 from iodyno.campaign.ledger import Entry
 from iodyno.campaign.runner import CampaignOutcome, Watcher, run_campaign
 from iodyno.campaign.target_care import refuse_at_once
@@ -34,9 +35,6 @@ from iodyno.designs.duration import estimate
 from iodyno.hosts.access import AgentProgram
 from iodyno.store.schema import BACKGROUND, MANIFEST, TRIALS
 from iodyno.store.writer import RESUME
-from iodyno.strategies import until
-from iodyno.strategies.prove import strategy
-from iodyno.strategies.search import seeker
 
 if TYPE_CHECKING:
     from iodyno.analysis.dataset import Dataset
@@ -55,7 +53,6 @@ def execute(
     watcher: Watcher,
     again: str,
     program: AgentProgram | None = None,
-    last_block: int | None = None,
     destroy: Collection[str] = (),
     remove_targets: bool = False,
     stored: Callable[[], None] = lambda: None,
@@ -77,13 +74,10 @@ def execute(
                 experiment,
                 design,
                 folder,
+                strategies.of_experiment(experiment, design, folder),
                 resume=resume,
                 watcher=watcher,
                 program=program,
-                strategy=strategy(experiment),
-                seeker=seeker(experiment),
-                decider=until.decider(experiment),
-                last_block=last_block,
                 destroy=destroy,
                 remove_targets=remove_targets,
                 stored=stored,

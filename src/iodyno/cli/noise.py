@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 from pathlib import Path
 
 import click
@@ -123,20 +122,15 @@ def command(
         pause=pause or None,
     )
     with progress(experiment, design) as watcher:
-        for session in range(spec.sessions):
-            if session and session % restarts == 0 and pause:
-                watcher.on_stage(f"waiting for {pause:g} s before the next block")
-                time.sleep(pause)
-            outcome = execute(
-                experiment,
-                design,
-                folder,
-                resume=resume is not None or session > 0,
-                watcher=watcher,
-                again=again,
-                program=program,
-                last_block=session,
-            )
+        outcome = execute(
+            experiment,
+            design,
+            folder,
+            resume=resume is not None,
+            watcher=watcher,
+            again=again,
+            program=program,
+        )
     if not outcome.finished:
         first = outcome.failed[0].reason if outcome.failed else "nothing was run"
         raise TrialError(f"no trial finished, the first of them: {first}", where=str(folder), advice=again)

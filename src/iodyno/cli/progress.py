@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from iodyno.campaign.runner import Watcher
+from iodyno.campaign.strategy import Answer
 from iodyno.cli.aside import aside, forgiven
 from iodyno.cli.console import VisibleConsole
 from iodyno.core.decision import Standing
@@ -124,21 +125,20 @@ class PlainWatcher(Watcher):
         """Keeps it for the next line."""
         self._left_ns = time_left_ns
 
-    def on_look(self, standing: Standing) -> None:
-        """Says where the decision stands."""
+    def on_answer(self, answer: Answer, time_left_ns: int) -> None:
+        """Says where a decision or a search stands."""
         # Imported here: the package of reports draws in what a plain run does not need.
-        from iodyno.report.decision import look_line
+        if isinstance(standing := answer.shown, Standing):
+            from iodyno.report.decision import look_line
 
-        self.say(f"{standing.rule}: {look_line(standing)}")
+            self.say(f"{standing.rule}: {look_line(standing)}")
+        elif isinstance(found := answer.shown, Found):
+            from iodyno.report.search import so_far
 
-    def on_search(self, found: Found, time_left_ns: int) -> None:
-        """Says where the search stands."""
-        from iodyno.report.search import so_far
-
-        assert self._experiment.search is not None
-        if not found.ended:
-            more = f", at most {show_rough(time_left_ns)} more" if time_left_ns else ""
-            self.say(f"  {so_far(self._experiment.search, found)}{more}")
+            assert self._experiment.search is not None
+            if found.trials and not found.ended:
+                more = f", at most {show_rough(time_left_ns)} more" if time_left_ns else ""
+                self.say(f"  {so_far(self._experiment.search, found)}{more}")
 
     def say(self, text: str) -> None:
         """A line on stderr."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from contextlib import nullcontext
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -177,7 +177,7 @@ def command(
     with named_when_stopped(folder):
         outcome = _shown(outcome, as_json, searched=experiment.search is not None)
     if outcome.failed:
-        due = outcome.finished + len(outcome.failed) if outcome.decision else len(design.trials)
+        due = outcome.finished + len(outcome.failed) if experiment.until else len(design.trials)
         raise failed(outcome, due, folder, again)
     if outcome.cut:
         raise stopped(outcome.cut, folder, again)
@@ -208,7 +208,7 @@ def _shown(outcome: CampaignOutcome, as_json: bool, *, searched: bool) -> Campai
         failed = [{"order": entry.order, "reason": entry.reason} for entry in outcome.failed]
         skipped = [{"order": entry.order, "reason": entry.reason} for entry in outcome.skipped]
         told = {"finished": outcome.complete, "finished_trials": outcome.finished}
-        decided = {"decision": asdict(outcome.decision)} if outcome.decision else {}
+        decided = {"decision": outcome.answers["until"].content} if "until" in outcome.answers else {}
         found = {"campaign": str(outcome.folder), **told, "failed": failed, "skipped": skipped, **decided}
         click.echo(json.dumps(found))
     return outcome

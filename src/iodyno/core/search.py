@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 from iodyno.core import quantity
-from iodyno.core.design import Point
 from iodyno.core.workload import Level
 
 _QUANTITIES: Mapping[str, tuple[str, Literal["duration", "share"], float | None]] = {
@@ -90,14 +89,6 @@ class Found:
     def known(self) -> bool:
         """Whether any trial told something; if not, the interval is all that was to be searched."""
         return self.trials > 0
-
-
-@dataclass(frozen=True)
-class Step:
-    """What to try next: a point of its own, with the searched level in it."""
-
-    base: str
-    point: Point
 
 
 def parse_goal(written: object) -> Goal:

@@ -205,3 +205,4 @@ class Campaign(TypedDict):
     until: NotRequired[Table | None]
     search: NotRequired[Found | None]
     proof: NotRequired[Proof | None]
+    foreign: NotRequired[dict[str, Level] | None]

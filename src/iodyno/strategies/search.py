@@ -1,20 +1,19 @@
-"""Who searches for the largest level that meets a goal: reads the finished trials, and says what to try next."""
+"""A search for the largest level that meets a goal, by probabilistic bisection."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from iodyno.campaign.seek import Searched
+from iodyno.campaign.strategy import Answer, Strategy, TrialResult
 from iodyno.core.design import Design, Point
-from iodyno.core.experiment import Experiment
-from iodyno.core.search import Found, SearchSpec, Step, Tried
+from iodyno.core.search import Found, SearchSpec, Tried
+from iodyno.strategies.base import Measured
 
 if TYPE_CHECKING:
-    from iodyno.analysis.dataset import Trial
     from iodyno.designs.bisection import Standing
 
 
@@ -27,42 +26,57 @@ class _History:
     stuck: str = ""
 
 
-class GoalSeeker:
-    """Searches at one point of the design after the other, by probabilistic bisection."""
+class Search(Strategy):
+    """Searches at one point of the design after the other."""
 
-    def __init__(self, spec: SearchSpec) -> None:
+    stage = "searching"
+
+    def __init__(self, spec: SearchSpec, design: Design, folder: Path) -> None:
         self._spec = spec
+        self._points = design.points
+        self._measured = Measured(folder)
+        self._told: dict[str, list[TrialResult]] = {base.id: [] for base in design.points}
         self._begun_ns: dict[str, int] = {}
+        self._known: list[Found] = []
 
-    def next(
-        self, experiment: Experiment, design: Design, folder: Path, searched: Searched
-    ) -> tuple[Step | None, Sequence[Found]]:
-        """The next level at the first point whose search has not ended; None when all have."""
+    def ask(self) -> Sequence[Point]:
+        """The next level at the first point whose search has not ended; none when all have."""
         # Imported here: slow, and not needed while the load is on.
-        from iodyno.analysis.dataset import read_dataset
         from iodyno.designs.bisection import standing
 
-        trials = {trial.order: trial for trial in read_dataset(folder).trials}
-        found: list[Found] = []
-        for base in design.points:
-            history = self._history(base, searched, trials)
+        self._known = []
+        for base in self._points:
+            history = self._history(base)
             now = standing(history.tried, self._spec.low, self._spec.high, self._spec.precision)
-            found.append(self._found(base, history, now))
-            if not found[-1].ended:
+            self._known.append(self._found(base, history, now))
+            if not self._known[-1].ended:
                 assert now.next_level is not None
-                return self._step(base, now.next_level), found
-        return None, found
+                levels = {**base.levels, self._spec.factor: now.next_level}
+                return [Point(f"{base.id}-{now.next_level}", levels)]
+        return ()
+
+    def tell(self, trial: TrialResult) -> None:
+        """Keep it for the point that is searched at, the last of those that anything is known of."""
+        self._told[self._known[-1].point].append(trial)
+
+    def answer(self) -> Answer | None:
+        """Where the search of each point stands. Each has its time; what one did not need is not left for the others."""
+        if not self._known:
+            return None
+        last = self._known[-1]
+        here_ns = 0 if last.ended else max(0, self._spec.time_ns - self._elapsed_ns(last.point))
+        left_ns = here_ns + self._spec.time_ns * (len(self._points) - len(self._known))
+        return Answer("search", {"found": [asdict(found) for found in self._known]}, last, left_ns=left_ns)
+
+    def _elapsed_ns(self, base: str) -> int:
+        now_ns = time.monotonic_ns()
+        return now_ns - self._begun_ns.setdefault(base, now_ns)
 
     def _spent_ns(self, base: Point, history: _History) -> int:
         """Time of the search at a point: that of its trials, or, when it was not interrupted, all of it."""
-        now_ns = time.monotonic_ns()
-        return max(history.spent_ns, now_ns - self._begun_ns.setdefault(base.id, now_ns))
+        return max(history.spent_ns, self._elapsed_ns(base.id))
 
-    def _step(self, base: Point, level: int) -> Step:
-        levels = {**base.levels, self._spec.factor: level}
-        return Step(base.id, Point(f"{base.id}-{level}", levels))
-
-    def _history(self, base: Point, searched: Searched, trials: dict[int, Trial]) -> _History:
+    def _history(self, base: Point) -> _History:
         from iodyno.analysis.arrivals import later_ratio
         from iodyno.analysis.outcomes import OF_TRIAL
         from iodyno.analysis.physics import generator_warnings
@@ -70,14 +84,14 @@ class GoalSeeker:
         tried: list[Tried] = []
         spent_ns = 0
         goal = self._spec.goal
-        for planned in searched.trials:
-            trial = trials.get(planned.order)
-            if searched.base[planned.point.id] != base.id or trial is None:
+        for told in self._told[base.id]:
+            trial = self._measured.trial(told)
+            if trial is None:
                 continue
             windows = trial.manifest.get("windows") or {}
             spent_ns += sum(int(windows.get(f"{name}_ns", 0)) for name in ("warm_up", "measured", "drain"))
             spent_ns += int(trial.manifest.get("overhead_ns") or 0)
-            level = planned.point.levels[self._spec.factor]
+            level = told.planned.point.levels[self._spec.factor]
             assert isinstance(level, int)
             if trial.status == "void":
                 tried.append(Tried(level, False, trial.reason or "the generator fell behind"))
@@ -130,8 +144,3 @@ class GoalSeeker:
             ended,
             warning,
         )
-
-
-def seeker(experiment: Experiment) -> GoalSeeker | None:
-    """The seeker of the experiment; None when it asks for no search."""
-    return GoalSeeker(experiment.search) if experiment.search else None

@@ -1,36 +1,87 @@
-"""Who says when a campaign has its answer: reads the finished trials after every block, and asks the rule."""
+"""A rule for stopping: blocks of the design until it has its answer."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from itertools import groupby
 from pathlib import Path
 
-from iodyno.core.decision import MAX_TRIALS, Standing, UntilSpec, bind, parse_rule
-from iodyno.core.design import Design
+from iodyno.campaign.strategy import Answer, Strategy, TrialResult
+from iodyno.core.decision import MAX_TRIALS, Standing, UntilSpec, bind, ended, parse_rule
+from iodyno.core.design import Design, PlannedTrial
 from iodyno.core.errors import ExperimentError, StoreError
 from iodyno.core.experiment import Experiment
+from iodyno.store.manifest import read_header
+from iodyno.strategies.base import Measured
 
 
-class RuleDecider:
-    """Asks the rule of the experiment."""
+class Until(Strategy):
+    """Blocks of the design, one after the other, until the rule has its answer or there are no more.
 
-    def __init__(self, spec: UntilSpec) -> None:
+    A look is made once: what it saw is of its time, and so those that were made stand in the campaign and are read from it.
+    """
+
+    def __init__(self, spec: UntilSpec, design: Design, folder: Path) -> None:
         self._spec = spec
+        self._design = design
+        self._folder = folder
+        self._measured = Measured(folder)
+        self._blocks = [list(trials) for _, trials in groupby(design.trials, key=lambda trial: trial.block)]
+        self._asked = 0
+        self._told: list[TrialResult] = []
+        self._standing: Standing | None = None
 
-    def look(
-        self, experiment: Experiment, design: Design, folder: Path, blocks: int, before: Standing | None
-    ) -> Standing:
-        """Where the decision stands after so many blocks."""
+    def ask(self) -> Sequence[PlannedTrial]:
+        """The next block; none after the answer."""
+        if not self._asked:
+            self._standing = _looked_at(self._folder)
+        elif self._standing is None or self._standing.blocks < self._asked:
+            self._standing = self._look()
+        before = self._standing
+        if self._asked == len(self._blocks) or (before and before.ended and before.blocks <= self._asked):
+            return ()
+        self._asked += 1
+        return self._blocks[self._asked - 1]
+
+    def tell(self, trial: TrialResult) -> None:
+        """Keep it for the next look."""
+        self._told.append(trial)
+
+    def answer(self) -> Answer | None:
+        """Where the decision stands."""
+        found = self._standing
+        if found is None:
+            return None
+        expected = min(found.trials + (found.more_trials or 0), len(self._design.trials))
+        asked = sum(map(len, self._blocks[: self._asked]))
+        further = 0 if found.ended or not found.more_trials else max(0, expected - asked)
+        return Answer("until", asdict(found), found, further)
+
+    def _look(self) -> Standing:
         # Imported here: slow, and not needed while the load is on.
-        from iodyno.analysis.dataset import read_dataset
         from iodyno.analysis.decisions.observed import standing
 
-        return standing(read_dataset(folder), design, self._spec, blocks, before)
+        found = standing(
+            self._measured.dataset(self._told), self._design, self._spec, self._asked, self._standing
+        )
+        none_left = all(trial.status == "skipped" for trial in self._told)
+        if found.answer != "undecided":
+            return ended(found, "decided")
+        return ended(found, "limit") if self._asked == len(self._blocks) or none_left else found
 
 
-def decider(experiment: Experiment) -> RuleDecider | None:
-    """The decider of the experiment; None when it has no rule."""
-    return RuleDecider(experiment.until) if experiment.until else None
+def _looked_at(folder: Path) -> Standing | None:
+    """Where the decision of a campaign stood when it was left. Raises StoreError when that cannot be read."""
+    stored = read_header(folder).get("until")
+    try:
+        return Standing.from_json(stored) if stored else None
+    except (KeyError, TypeError) as error:
+        raise StoreError(
+            f"its decision cannot be read: {error}",
+            where="campaign.json",
+            advice="remove `until` from it; it is then made anew from the trials",
+        ) from error
 
 
 def with_rule(
@@ -110,8 +161,6 @@ def _of_campaign(folder: Path | None) -> tuple[str | None, int | None]:
     """Rule and limit of a campaign that is taken up again; nothing when it has none or cannot be read, which is said
     when it is opened.
     """
-    from iodyno.store.manifest import read_header
-
     if folder is None:
         return None, None
     try:

@@ -1,0 +1,142 @@
+"""The course of a campaign: which trial is due, as its strategies ask for them, one strategy after the other.
+
+What is asked for is looked up in the ledger first: a trial that is there answers without being run again. The n-th time
+that a point is asked for is its n-th trial, so that a campaign is taken up again by asking from the beginning.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict, deque
+from collections.abc import Callable, Sequence
+from itertools import count
+from pathlib import Path
+
+from iodyno.campaign import alone
+from iodyno.campaign.ledger import Entry, Ledger
+from iodyno.campaign.strategy import Answer, Strategy, TrialResult
+from iodyno.core.design import Design, PlannedTrial, Point
+from iodyno.core.errors import ExperimentError
+from iodyno.core.limiter import Perturbation
+
+_Key = tuple[str, Perturbation | None]
+
+
+class Course:
+    """Asks and tells. `asked`: every trial so far; `answers`: what each strategy knows, by its section.
+
+    `take` is called with an answer, and with whether a trial was run for it.
+    """
+
+    def __init__(
+        self,
+        strategies: Sequence[Strategy],
+        design: Design,
+        ledger: Ledger,
+        folder: Path,
+        take: Callable[[Answer, bool], None],
+    ) -> None:
+        self._strategies = deque(strategies)
+        self._ledger = ledger
+        self._folder = folder
+        self._take = take
+        self._begin = len(design.trials)
+        self._points = {point.id: point for point in design.points}
+        self._known: dict[_Key, deque[PlannedTrial]] = defaultdict(deque)
+        for planned in (*design.trials, *ledger.beyond):
+            self._known[_key(planned)].append(planned)
+        self._replicates: dict[str, int] = defaultdict(int)
+        self._batch: deque[PlannedTrial] = deque()
+        self._run: set[int] = set()
+        self._fresh = False
+        self._announced = False
+        self.asked: list[PlannedTrial] = []
+        self.answers: dict[str, Answer] = {}
+        self.on_stage: Callable[[str], None] | None = None
+        """Who is told of stages, once there are hosts to run anything on."""
+
+    @property
+    def answer(self) -> Answer | None:
+        """What the strategy whose turn it is knows."""
+        return self._strategies[0].answer() if self._strategies else None
+
+    @property
+    def batch(self) -> Sequence[PlannedTrial]:
+        """The trials that were asked for and are not told, the one that is due first."""
+        return tuple(self._batch)
+
+    async def due(self) -> PlannedTrial | None:
+        """The trial that is to be run next; None: no strategy asks for another."""
+        while self._strategies:
+            strategy = self._strategies[0]
+            while self._batch:
+                planned = self._batch[0]
+                entry = self._ledger.entry(planned.order)
+                if not self._settled(planned, entry):
+                    self._announce(strategy)
+                    return planned
+                self._batch.popleft()
+                await asyncio.to_thread(strategy.tell, self._result(planned, entry))
+            self._announce(strategy)
+            asked = await asyncio.to_thread(strategy.ask)
+            if answer := strategy.answer():
+                self.answers[answer.section] = answer
+                self._take(answer, self._fresh)
+            self._fresh = False
+            if not asked:
+                self._strategies.popleft()
+                self._announced = False
+            self._batch.extend(map(self._placed, asked))
+        return None
+
+    def pause_ns(self, last: PlannedTrial, planned: PlannedTrial) -> int | None:
+        """How long there are to be no agents between two trials; None: they stay."""
+        return self._strategies[0].pause_ns(last, planned)
+
+    def ran(self, planned: PlannedTrial) -> None:
+        """The trial was run, whatever became of it."""
+        self._run.add(planned.order)
+        self._fresh = True
+
+    def _announce(self, strategy: Strategy) -> None:
+        if strategy.stage and self.on_stage and not self._announced:
+            self.on_stage(strategy.stage)
+            self._announced = True
+
+    def _settled(self, planned: PlannedTrial, entry: Entry) -> bool:
+        """Whether it is not to be run (again). Wrong data that was found stays found: another attempt may read other blocks."""
+        wrong = str(entry.reason or "").startswith(f"{alone.WRONG_DATA}:")
+        return planned.order in self._run or entry.status in ("finished", "skipped") or wrong
+
+    def _result(self, planned: PlannedTrial, entry: Entry) -> TrialResult:
+        status = entry.status if entry.status in ("finished", "skipped") else "failed"
+        return TrialResult(
+            planned, status, entry.reason, self._folder / entry.folder if entry.folder else None
+        )
+
+    def _placed(self, asked: Point | PlannedTrial) -> PlannedTrial:
+        """The trial of the ledger that was asked for, with a place of its own where it is new."""
+        planned = asked if isinstance(asked, PlannedTrial) else PlannedTrial(-1, 0, 0, asked)
+        point = self._points.setdefault(planned.point.id, planned.point)
+        if dict(point.levels) != dict(planned.point.levels):
+            raise ExperimentError(
+                f"a strategy asks for two points of the name {point.id}: {dict(point.levels)} and {dict(planned.point.levels)}",
+                where="strategy",
+                advice="give each combination of levels a name of its own",
+            )
+        if known := self._known[_key(planned)]:
+            planned = known.popleft()
+        else:
+            taken = self._ledger.entries()
+            if planned.order < 0 or planned.order in taken:
+                order = next(order for order in count(self._begin) if order not in taken)
+                replicate = self._replicates[point.id] if planned.order < 0 else planned.replicate
+                planned = PlannedTrial(order, planned.block, replicate, point, planned.perturbation)
+            self._ledger.add([planned])
+        self._replicates[point.id] += 1
+        self.asked.append(planned)
+        return planned
+
+
+def _key(planned: PlannedTrial) -> _Key:
+    return planned.point.id, planned.perturbation

@@ -14,13 +14,14 @@ import pytest
 from iodyno.analysis.cost_model.coding import FactorScale
 from iodyno.analysis.cost_model.data import CostData
 from iodyno.analysis.cost_model.screening import judged
-from iodyno.cli.explore import Done, _told
+from iodyno.cli.explore import _told
 from iodyno.core.errors import ExperimentError
 from iodyno.core.experiment import Experiment
 from iodyno.designs import adaptive
 from iodyno.designs.adaptive import Effect, Judged
 from iodyno.formats.experiment_file import parse_experiment
 from iodyno.formats.stage_text import stage_text
+from iodyno.strategies.explore import Done
 
 HEAD = """
 name: many

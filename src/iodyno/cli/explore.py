@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from functools import partial
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -17,31 +15,19 @@ from iodyno.cli.aside import aside
 from iodyno.cli.design_options import plan_of
 from iodyno.cli.share import SHARE
 from iodyno.core.design import Design
-from iodyno.core.errors import ExperimentError, StoreError, TrialError
+from iodyno.core.errors import ExperimentError, TrialError
 from iodyno.core.experiment import Experiment
-from iodyno.core.factor import parameter_of
 from iodyno.core.quantity import counted
 
 if TYPE_CHECKING:
     from iodyno.analysis.cost_model.data import CostData
-    from iodyno.analysis.cost_model.study import CostStudy
-    from iodyno.designs.adaptive import Effect, Judged, Stage
+    from iodyno.designs.adaptive import Effect, Stage
     from iodyno.hosts.access import AgentProgram
+    from iodyno.strategies.explore import Done
 
-STATE = "exploration.json"
+
 LEAST = 0.05
 """Change of the mean that matters, when nothing else is said (chosen: what nobody buys a machine for)."""
-
-
-@dataclass(frozen=True)
-class Done:
-    """A stage that has run: its campaign, how many trials it has, what is known with them, and what that told."""
-
-    stage: Stage
-    campaign: Path
-    trials: int
-    data: CostData
-    told: Judged
 
 
 @click.command(name="explore")
@@ -92,6 +78,7 @@ def command(
     from iodyno.designs import adaptive
     from iodyno.formats.experiment_file import read_experiment
     from iodyno.session.locate import find_agent
+    from iodyno.strategies.explore import folder_of, judged_stage, next_stage, outcome_of, planned
 
     if resume and into:
         raise click.UsageError("found --resume and --into, allowed: one of them")
@@ -104,10 +91,10 @@ def command(
         )
     if whole.workload.script is not None:
         plan_of(whole, file)  # refuses what no trial of it can do
-    outcome = _outcome(whole, outcome)
+    outcome = outcome_of(whole, outcome)
     asked = {"text": whole.text, "outcome": outcome, "least": least, "quick": quick}
     stage: Stage | None = adaptive.first(whole)
-    folder = _folder(whole, resume, into, asked)
+    folder = folder_of(whole, resume, into, asked)
     again = command_again("explore", file, folder, quick=quick, outcome=outcome, least=least)
     program = find_agent()
     done: list[Done] = []
@@ -117,88 +104,10 @@ def command(
         aside(_announced(len(done) + 1, stage, experiment, design, noise))
         data, campaign = _run(stage, experiment, design, folder, len(done) + 1, outcome, again, yes, program)
         outcome = data.outcome
-        done.append(_judged(stage, campaign, data, done))
+        done.append(judged_stage(stage, campaign, data, done))
         aside("\n".join(_told(done[-1], least)))
-        stage = _next(whole, done, least)
+        stage = next_stage(whole, done, least)
     _finish(whole, done, folder, least, as_json)
-
-
-def _outcome(whole: Experiment, name: str | None) -> str | None:
-    """The outcome that was named, of the sender where no host is and each has it. Raises ExperimentError before any trial."""
-    from iodyno.formats.outcome_names import mistake_of
-
-    if name is None:
-        return None
-    check = partial(
-        mistake_of, hosts=list(whole.hosts), beside=whole.bystanders, on_disks=bool(whole.workload.hosts)
-    )
-    wrong = check(name)
-    of_sender = f"{whole.workload.ends[0]}.{name}"
-    if wrong and not check(of_sender):
-        return of_sender
-    if wrong:
-        raise ExperimentError(wrong, where="--outcome", advice="leave it out, or name an outcome of the file")
-    return name
-
-
-def planned(whole: Experiment, stage: Stage, quick: bool, folder: Path) -> tuple[Experiment, Design]:
-    """The experiment of a stage, with its design; `folder`: of the file that the whole one was read from."""
-    from iodyno import designs
-    from iodyno.formats.experiment_file import parse_experiment
-    from iodyno.formats.stage_text import stage_text
-
-    keys: dict[str, Any] = {**stage.design, "seed": whole.design.seed}
-    if whole.design.log:
-        keys["log"] = [name for name in whole.design.log if name in stage.factors]
-    if stage.design["kind"] == "csv":
-        keys["rows"] = _rows(whole, stage)
-    keys = {key: value for key, value in keys.items() if value not in ([], ())}
-    text = stage_text(whole.text, stage.factors, keys, name=stage.name, quick=quick)
-    experiment = parse_experiment(text, file=f"stage {stage.name}", quick=quick, folder=folder)
-    return experiment, designs.plan(experiment)
-
-
-def _rows(whole: Experiment, stage: Stage) -> str:
-    """The trials on the axes as the text of a design file, twice each."""
-    from iodyno.designs import adaptive
-
-    names = [factor.name for factor in whole.factors if factor.name in stage.factors]
-    lines = [",".join(names)]
-    for row in adaptive.axial_rows(whole, stage.factors):
-        shown = []
-        for name in names:
-            parameter = parameter_of(whole.workload.workload, name)
-            shown.append(parameter.show(row[name]) if parameter else str(row[name]))
-        lines += [",".join(shown)] * adaptive.REPLICATES
-    return "\n".join(lines) + "\n"
-
-
-def _folder(whole: Experiment, resume: Path | None, into: Path | None, asked: Mapping[str, Any]) -> Path:
-    from iodyno.campaign.folder import new_folder
-    from iodyno.store.writer import write_json_atomically
-
-    if resume is None:
-        folder = new_folder(into or Path("campaigns"), f"{whole.name}-exploration")
-        write_json_atomically(folder / STATE, dict(asked))
-        return folder
-    try:
-        stored = json.loads((resume / STATE).read_text(encoding="utf-8"))
-        if not isinstance(stored, dict):
-            raise ValueError("its state is no JSON object")
-    except (OSError, ValueError, RecursionError) as error:
-        raise StoreError(
-            f"is no exploration: {error}",
-            where=str(resume),
-            advice="name the folder that `iodyno explore` made",
-        ) from None
-    changed = [key for key in asked if stored.get(key) != asked[key]]
-    if changed:
-        raise StoreError(
-            f"was begun with another {' and '.join(changed)}",
-            where=str(resume / STATE),
-            advice="the same file and options, or another folder",
-        )
-    return resume
 
 
 def _run(
@@ -243,28 +152,6 @@ def _run(
 
     summary = analyse(read_dataset(campaign))
     return campaign_data(summary, outcome or costs_of(summary)[0]), campaign
-
-
-def _judged(stage: Stage, campaign: Path, data: CostData, done: list[Done]) -> Done:
-    """The stage with what its trials told; those on the axes tell it together with those before them."""
-    from iodyno.analysis.cost_model.screening import inner, judged, together
-
-    trials = len(data.values)
-    if stage.name == "curve":
-        data = together([done[-1].data, data])
-        return Done(stage, campaign, trials, data, judged(data, squares=inner(data)))
-    return Done(stage, campaign, trials, data, judged(data))
-
-
-def _next(whole: Experiment, done: list[Done], least: float) -> Stage | None:
-    from iodyno.designs import adaptive
-
-    last = done[-1]
-    if last.stage.name == "screen":
-        return adaptive.after_screen(whole, last.told, least)
-    if last.stage.name == "resolve":
-        return adaptive.after_resolve(whole, last.told, last.stage.factors)
-    return None
 
 
 def _announced(number: int, stage: Stage, experiment: Experiment, design: Design, noise: float | None) -> str:
@@ -319,8 +206,9 @@ def _finish(whole: Experiment, done: list[Done], folder: Path, least: float, as_
     from iodyno.report.cost_model import study_json
     from iodyno.store.schema import EXPERIMENT
     from iodyno.store.writer import write_json_atomically
+    from iodyno.strategies.explore import STATE, study_of
 
-    study = _study(done[-1])
+    study = study_of(done[-1])
     kept = done[-1].stage.factors
     left_out = [f.name for f in whole.factors if len(f.levels) > 1 and f.name not in kept]
     stages = [
@@ -360,13 +248,3 @@ def _finish(whole: Experiment, done: list[Done], folder: Path, least: float, as_
         f"{found['trials']} trials in {len(done)} stages; the last one's experiment: {done[-1].campaign / EXPERIMENT}"
     )
     click.echo(str(folder))
-
-
-def _study(last: Done) -> CostStudy:
-    """The model of the last stage, and of the one before where that has the same factors."""
-    from iodyno.analysis.cost_model.fit import fit
-    from iodyno.analysis.cost_model.screening import inner, with_squares
-    from iodyno.analysis.cost_model.study import study
-
-    curve = last.stage.name == "curve"
-    return study(fit(last.data, with_squares(last.data, inner(last.data)) if curve else None))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,16 +13,13 @@ from iodyno.cli.again import again as command_again
 from iodyno.cli.aside import aside
 from iodyno.cli.design_options import plan_of
 from iodyno.cli.share import SHARE
-from iodyno.core.design import Design
 from iodyno.core.errors import ExperimentError, TrialError
-from iodyno.core.experiment import Experiment
 from iodyno.core.quantity import counted
 
 if TYPE_CHECKING:
-    from iodyno.analysis.cost_model.data import CostData
-    from iodyno.designs.adaptive import Effect, Stage
+    from iodyno.designs.adaptive import Effect
     from iodyno.hosts.access import AgentProgram
-    from iodyno.strategies.explore import Done
+    from iodyno.strategies.explore import Done, Explore, Planned
 
 
 LEAST = 0.05
@@ -75,10 +71,9 @@ def command(
         --least 10%
       iodyno explore experiment.yaml --resume campaigns/NAME
     """
-    from iodyno.designs import adaptive
     from iodyno.formats.experiment_file import read_experiment
     from iodyno.session.locate import find_agent
-    from iodyno.strategies.explore import folder_of, judged_stage, next_stage, outcome_of, planned
+    from iodyno.strategies.explore import Explore
 
     if resume and into:
         raise click.UsageError("found --resume and --into, allowed: one of them")
@@ -91,44 +86,29 @@ def command(
         )
     if whole.workload.script is not None:
         plan_of(whole, file)  # refuses what no trial of it can do
-    outcome = outcome_of(whole, outcome)
-    asked = {"text": whole.text, "outcome": outcome, "least": least, "quick": quick}
-    stage: Stage | None = adaptive.first(whole)
-    folder = folder_of(whole, resume, into, asked)
+    exploration = Explore(whole, outcome, least, Path(file).parent)
+    outcome = exploration.outcome
+    folder = exploration.begin(into or Path("campaigns"), resume)
     again = command_again("explore", file, folder, quick=quick, outcome=outcome, least=least)
     program = find_agent()
-    done: list[Done] = []
-    while stage is not None:
-        experiment, design = planned(whole, stage, quick, Path(file).parent)
+    while stage := exploration.ask():
+        done = exploration.done
         noise = done[-1].told.noise_ratio if done else None
-        aside(_announced(len(done) + 1, stage, experiment, design, noise))
-        data, campaign = _run(stage, experiment, design, folder, len(done) + 1, outcome, again, yes, program)
-        outcome = data.outcome
-        done.append(judged_stage(stage, campaign, data, done))
-        aside("\n".join(_told(done[-1], least)))
-        stage = next_stage(whole, done, least)
-    _finish(whole, done, folder, least, as_json)
+        aside(_announced(len(done) + 1, stage, noise))
+        _run(stage, again, yes, program)
+        aside("\n".join(_told(exploration.tell(stage), least)))
+    _finish(exploration, folder, as_json)
 
 
-def _run(
-    stage: Stage,
-    experiment: Experiment,
-    design: Design,
-    folder: Path,
-    number: int,
-    outcome: str | None,
-    again: str,
-    yes: bool,
-    program: AgentProgram,
-) -> tuple[CostData, Path]:
-    """Runs a stage, or what is left of it; its trials as data, and its campaign."""
+def _run(stage: Planned, again: str, yes: bool, program: AgentProgram) -> None:
+    """Runs a stage, or what is left of it."""
     from iodyno.cli.execute import ask, execute, stopped
     from iodyno.cli.progress import watcher as progress
     from iodyno.store.files import refuse_links
     from iodyno.store.schema import CAMPAIGN
 
-    campaign = folder / f"{number}-{stage.name}"
-    refuse_links(folder, campaign.name)
+    experiment, design, campaign = stage.experiment, stage.design, stage.campaign
+    refuse_links(campaign.parent, campaign.name)
     there = (campaign / CAMPAIGN).is_file()
     if not there:
         ask(experiment, design, yes)
@@ -145,18 +125,12 @@ def _run(
         )
     if ended.cut:
         raise stopped(ended.cut, campaign, again)
-    # Imported here: slow, and not needed while the load is on.
-    from iodyno.analysis.cost_model.study import campaign_data, costs_of
-    from iodyno.analysis.dataset import read_dataset
-    from iodyno.analysis.summary import analyse
-
-    summary = analyse(read_dataset(campaign))
-    return campaign_data(summary, outcome or costs_of(summary)[0]), campaign
 
 
-def _announced(number: int, stage: Stage, experiment: Experiment, design: Design, noise: float | None) -> str:
+def _announced(number: int, planned: Planned, noise: float | None) -> str:
     from iodyno.designs.evaluation import evaluate
 
+    stage, experiment, design = planned.stage, planned.experiment, planned.design
     trials = f"{counted(len(design.points), 'point')}, {counted(len(design.trials), 'trial')}"
     expected = evaluate(experiment, design, noise_ratio=noise) if stage.name != "curve" else None
     widths = (
@@ -202,35 +176,14 @@ def _size_of(effect: Effect, ratio: bool) -> str:
     return f"x {1 + effect.estimate_ratio:.3g}{bounds}"
 
 
-def _finish(whole: Experiment, done: list[Done], folder: Path, least: float, as_json: bool) -> None:
+def _finish(exploration: Explore, folder: Path, as_json: bool) -> None:
     from iodyno.report.cost_model import study_json
     from iodyno.store.schema import EXPERIMENT
     from iodyno.store.writer import write_json_atomically
-    from iodyno.strategies.explore import STATE, study_of
+    from iodyno.strategies.explore import STATE
 
-    study = study_of(done[-1])
-    kept = done[-1].stage.factors
-    left_out = [f.name for f in whole.factors if len(f.levels) > 1 and f.name not in kept]
-    stages = [
-        {
-            "name": one.stage.name,
-            "why": one.stage.why,
-            "campaign": str(one.campaign),
-            "factors": list(one.stage.factors),
-            "trials": one.trials,
-            **asdict(one.told),
-        }
-        for one in done
-    ]
-    found = {
-        "folder": str(folder),
-        "outcome": done[-1].data.outcome,
-        "least_ratio": least,
-        "left_out": left_out,
-        "trials": sum(one.trials for one in done),
-        "stages": stages,
-        "model": study_json(study),
-    }
+    study = exploration.study()
+    found = {**exploration.answer(), "model": study_json(study)}
     state = json.loads((folder / STATE).read_text(encoding="utf-8"))
     write_json_atomically(folder / STATE, {**state, "found": found})
     if as_json:
@@ -239,12 +192,12 @@ def _finish(whole: Experiment, done: list[Done], folder: Path, least: float, as_
     from iodyno.cli.model.cost import show_study
 
     show_study(study, [], None)
-    if left_out:
-        held = ", ".join(left_out)
+    if held := ", ".join(found["left_out"]):
         click.echo(
-            f"\nLeft out, as shown to change the mean by less than {100 * least:g} %: {held} (at the first level)."
+            f"\nLeft out, as shown to change the mean by less than {100 * exploration.least:g} %: {held} (at the first level)."
         )
+    last = exploration.done[-1].campaign / EXPERIMENT
     click.echo(
-        f"{found['trials']} trials in {len(done)} stages; the last one's experiment: {done[-1].campaign / EXPERIMENT}"
+        f"{found['trials']} trials in {len(exploration.done)} stages; the last one's experiment: {last}"
     )
     click.echo(str(folder))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,6 +23,16 @@ STATE = "exploration.json"
 
 
 @dataclass(frozen=True)
+class Planned:
+    """A stage that is to run: its experiment, its design, and the folder of its campaign."""
+
+    stage: Stage
+    experiment: Experiment
+    design: Design
+    campaign: Path
+
+
+@dataclass(frozen=True)
 class Done:
     """A stage that has run: its campaign, how many trials it has, what is known with them, and what that told."""
 
@@ -33,7 +43,111 @@ class Done:
     told: Judged
 
 
-def outcome_of(whole: Experiment, name: str | None) -> str | None:
+class Explore:
+    """Is asked for the next stage and told when its campaign is finished, as a strategy is for trials.
+
+    `least`: change of the mean that matters; `beside`: the folder of the experiment's file. Raises ExperimentError where the
+    experiment leaves nothing to explore.
+    """
+
+    def __init__(self, whole: Experiment, outcome: str | None, least: float, beside: Path) -> None:
+        from iodyno.designs import adaptive
+
+        self._whole = whole
+        self._beside = beside
+        self._folder = Path()
+        self.outcome = _outcome(whole, outcome)
+        self._next: Stage | None = adaptive.first(whole)
+        self.least = least
+        self.done: list[Done] = []
+
+    def begin(self, into: Path, resume: Path | None = None) -> Path:
+        """The exploration's folder: a new one, or the one to go on with, which was begun in the same way. Raises StoreError."""
+        from iodyno.campaign.folder import new_folder
+        from iodyno.store.writer import write_json_atomically
+
+        whole = self._whole
+        asked = {"text": whole.text, "outcome": self.outcome, "least": self.least, "quick": whole.quick}
+        if resume is None:
+            self._folder = new_folder(into, f"{whole.name}-exploration")
+            write_json_atomically(self._folder / STATE, asked)
+        else:
+            self._folder = _resumed(resume, asked)
+        return self._folder
+
+    def ask(self) -> Planned | None:
+        """The next stage; None: nothing that matters is left to tell apart."""
+        if self._next is None:
+            return None
+        experiment, design = _planned(self._whole, self._next, self._beside)
+        return Planned(
+            self._next, experiment, design, self._folder / f"{len(self.done) + 1}-{self._next.name}"
+        )
+
+    def tell(self, stage: Planned) -> Done:
+        """Read what the campaign of the stage told; that on the axes tells it together with the one before."""
+        from iodyno.analysis.cost_model.screening import inner, judged, together
+        from iodyno.analysis.cost_model.study import campaign_data, costs_of
+        from iodyno.analysis.dataset import read_dataset
+        from iodyno.analysis.summary import analyse
+
+        summary = analyse(read_dataset(stage.campaign))
+        data = campaign_data(summary, self.outcome or costs_of(summary)[0])
+        self.outcome = data.outcome
+        trials = len(data.values)
+        if stage.stage.name == "curve":
+            data = together([self.done[-1].data, data])
+            told = judged(data, squares=inner(data))
+        else:
+            told = judged(data)
+        self.done.append(Done(stage.stage, stage.campaign, trials, data, told))
+        self._next = self._after(self.done[-1])
+        return self.done[-1]
+
+    def answer(self) -> dict[str, Any]:
+        """What is known by now, as the exploration's folder holds it."""
+        kept = self.done[-1].stage.factors
+        stages = [
+            {
+                "name": one.stage.name,
+                "why": one.stage.why,
+                "campaign": str(one.campaign),
+                "factors": list(one.stage.factors),
+                "trials": one.trials,
+                **asdict(one.told),
+            }
+            for one in self.done
+        ]
+        return {
+            "folder": str(self._folder),
+            "outcome": self.outcome,
+            "least_ratio": self.least,
+            "left_out": [f.name for f in self._whole.factors if len(f.levels) > 1 and f.name not in kept],
+            "trials": sum(one.trials for one in self.done),
+            "stages": stages,
+        }
+
+    def study(self) -> CostStudy:
+        """The model of the last stage, and of the one before where that has the same factors."""
+        from iodyno.analysis.cost_model.fit import fit
+        from iodyno.analysis.cost_model.screening import inner, with_squares
+        from iodyno.analysis.cost_model.study import study
+
+        last = self.done[-1]
+        curve = last.stage.name == "curve"
+        return study(fit(last.data, with_squares(last.data, inner(last.data)) if curve else None))
+
+    def _after(self, last: Done) -> Stage | None:
+        from iodyno.designs import adaptive
+
+        if last.stage.name == "screen":
+            return adaptive.after_screen(self._whole, last.told, self.least)
+        if last.stage.name == "resolve":
+            return adaptive.after_resolve(self._whole, last.told, last.stage.factors)
+        return None
+
+
+def _outcome(whole: Experiment, name: str | None) -> str | None:
     """The outcome that was named, of the sender where no host is and each has it. Raises ExperimentError before any trial."""
     from iodyno.formats.outcome_names import mistake_of
 
@@ -51,7 +165,7 @@ def outcome_of(whole: Experiment, name: str | None) -> str | None:
     return name
 
 
-def planned(whole: Experiment, stage: Stage, quick: bool, folder: Path) -> tuple[Experiment, Design]:
+def _planned(whole: Experiment, stage: Stage, folder: Path) -> tuple[Experiment, Design]:
     """The experiment of a stage, with its design; `folder`: of the file that the whole one was read from."""
     from iodyno import designs
     from iodyno.formats.experiment_file import parse_experiment
@@ -63,8 +177,8 @@ def planned(whole: Experiment, stage: Stage, quick: bool, folder: Path) -> tuple
     if stage.design["kind"] == "csv":
         keys["rows"] = _rows(whole, stage)
     keys = {key: value for key, value in keys.items() if value not in ([], ())}
-    text = stage_text(whole.text, stage.factors, keys, name=stage.name, quick=quick)
-    experiment = parse_experiment(text, file=f"stage {stage.name}", quick=quick, folder=folder)
+    text = stage_text(whole.text, stage.factors, keys, name=stage.name, quick=whole.quick)
+    experiment = parse_experiment(text, file=f"stage {stage.name}", quick=whole.quick, folder=folder)
     return experiment, designs.plan(experiment)
 
 
@@ -83,15 +197,8 @@ def _rows(whole: Experiment, stage: Stage) -> str:
     return "\n".join(lines) + "\n"
 
 
-def folder_of(whole: Experiment, resume: Path | None, into: Path | None, asked: Mapping[str, Any]) -> Path:
-    """The exploration's folder: a new one, or the one to go on with, which was asked for in the same way."""
-    from iodyno.campaign.folder import new_folder
-    from iodyno.store.writer import write_json_atomically
-
-    if resume is None:
-        folder = new_folder(into or Path("campaigns"), f"{whole.name}-exploration")
-        write_json_atomically(folder / STATE, dict(asked))
-        return folder
+def _resumed(resume: Path, asked: Mapping[str, Any]) -> Path:
+    """The folder of an exploration that was begun in that way. Raises StoreError."""
     try:
         stored = json.loads((resume / STATE).read_text(encoding="utf-8"))
         if not isinstance(stored, dict):
@@ -110,36 +217,3 @@ def folder_of(whole: Experiment, resume: Path | None, into: Path | None, asked: 
             advice="the same file and options, or another folder",
         )
     return resume
-
-
-def judged_stage(stage: Stage, campaign: Path, data: CostData, done: list[Done]) -> Done:
-    """The stage with what its trials told; those on the axes tell it together with those before them."""
-    from iodyno.analysis.cost_model.screening import inner, judged, together
-
-    trials = len(data.values)
-    if stage.name == "curve":
-        data = together([done[-1].data, data])
-        return Done(stage, campaign, trials, data, judged(data, squares=inner(data)))
-    return Done(stage, campaign, trials, data, judged(data))
-
-
-def next_stage(whole: Experiment, done: list[Done], least: float) -> Stage | None:
-    """What follows the last of these stages; None: nothing."""
-    from iodyno.designs import adaptive
-
-    last = done[-1]
-    if last.stage.name == "screen":
-        return adaptive.after_screen(whole, last.told, least)
-    if last.stage.name == "resolve":
-        return adaptive.after_resolve(whole, last.told, last.stage.factors)
-    return None
-
-
-def study_of(last: Done) -> CostStudy:
-    """The model of the last stage, and of the one before where that has the same factors."""
-    from iodyno.analysis.cost_model.fit import fit
-    from iodyno.analysis.cost_model.screening import inner, with_squares
-    from iodyno.analysis.cost_model.study import study
-
-    curve = last.stage.name == "curve"
-    return study(fit(last.data, with_squares(last.data, inner(last.data)) if curve else None))

@@ -90,7 +90,7 @@ def test_an_interval_ends_where_the_search_ends_and_says_so() -> None:
     now = standing(tried, spec.low, spec.high, spec.precision)
     assert now.high > 1000 and not now.at_edge
     base = Point("p1", {})
-    found = Search(spec, Design("", 1, (base,), ()), Path())._found(base, _History(tuple(tried), 0), now)
+    found = Search(spec, Design("", 1, (base,), ()), Path())._found(base, _History(tried), now)
     assert found.estimate <= 1000 and found.high == 1000
     assert "it may lie above 1000, where the search ends" in sentence(spec, found).lower()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,15 +14,16 @@ from iodyno.core.search import Found, SearchSpec, Tried
 from iodyno.strategies.base import Measured
 
 if TYPE_CHECKING:
+    from iodyno.analysis.dataset import Trial
     from iodyno.designs.bisection import Standing
 
 
-@dataclass(frozen=True)
+@dataclass
 class _History:
     """What was tried at a point of the design. `stuck`: why a trial tells nothing, which ends the search there."""
 
-    tried: tuple[Tried, ...]
-    spent_ns: int
+    tried: list[Tried] = field(default_factory=list)
+    spent_ns: int = 0
     stuck: str = ""
 
 
@@ -35,7 +36,7 @@ class Search(Strategy):
         self._spec = spec
         self._points = design.points
         self._measured = Measured(folder)
-        self._told: dict[str, list[TrialResult]] = {base.id: [] for base in design.points}
+        self._history = {base.id: _History() for base in design.points}
         self._begun_ns: dict[str, int] = {}
         self._known: list[Found] = []
 
@@ -46,7 +47,7 @@ class Search(Strategy):
 
         self._known = []
         for base in self._points:
-            history = self._history(base)
+            history = self._history[base.id]
             now = standing(history.tried, self._spec.low, self._spec.high, self._spec.precision)
             self._known.append(self._found(base, history, now))
             if not self._known[-1].ended:
@@ -56,8 +57,24 @@ class Search(Strategy):
         return ()
 
     def tell(self, trial: TrialResult) -> None:
-        """Keep it for the point that is searched at, the last of those that anything is known of."""
-        self._told[self._known[-1].point].append(trial)
+        """See whether the trial met the goal, for the point that is searched at: the last of those that anything is known of."""
+        history = self._history[self._known[-1].point]
+        measured = self._measured.trial(trial)
+        if measured is None:
+            history.stuck = trial.reason or "nothing is stored of a trial"
+            return
+        windows = measured.manifest.get("windows") or {}
+        history.spent_ns += sum(
+            int(windows.get(f"{name}_ns", 0)) for name in ("warm_up", "measured", "drain")
+        )
+        history.spent_ns += int(measured.manifest.get("overhead_ns") or 0)
+        level = trial.planned.point.levels[self._spec.factor]
+        assert isinstance(level, int)
+        found = self._tried(measured, level)
+        if isinstance(found, Tried):
+            history.tried.append(found)
+        else:
+            history.stuck = found
 
     def answer(self) -> Answer | None:
         """Where the search of each point stands. Each has its time; what one did not need is not left for the others."""
@@ -76,38 +93,23 @@ class Search(Strategy):
         """Time of the search at a point: that of its trials, or, when it was not interrupted, all of it."""
         return max(history.spent_ns, self._elapsed_ns(base.id))
 
-    def _history(self, base: Point) -> _History:
+    def _tried(self, trial: Trial, level: int) -> Tried | str:
+        """What the trial told; in words, why it told nothing."""
         from iodyno.analysis.arrivals import later_ratio
         from iodyno.analysis.outcomes import OF_TRIAL
         from iodyno.analysis.physics import generator_warnings
 
-        tried: list[Tried] = []
-        spent_ns = 0
         goal = self._spec.goal
-        for told in self._told[base.id]:
-            trial = self._measured.trial(told)
-            if trial is None:
-                continue
-            windows = trial.manifest.get("windows") or {}
-            spent_ns += sum(int(windows.get(f"{name}_ns", 0)) for name in ("warm_up", "measured", "drain"))
-            spent_ns += int(trial.manifest.get("overhead_ns") or 0)
-            level = told.planned.point.levels[self._spec.factor]
-            assert isinstance(level, int)
-            if trial.status == "void":
-                tried.append(Tried(level, False, trial.reason or "the generator fell behind"))
-                continue
-            if not trial.finished:
-                return _History(tuple(tried), spent_ns, trial.reason or "a trial failed")
-            quantile = goal.over is not None
-            value = later_ratio(trial, goal.most) if quantile else OF_TRIAL[goal.outcome](trial)
-            most = goal.over if goal.over is not None else goal.most
-            if value.value is None:
-                why = value.note or "the trial has no such outcome"
-                return _History(tuple(tried), spent_ns, f"{goal.outcome} is missing: {why}")
-            warnings = [warning.text for warning in generator_warnings(trial)]
-            met = value.value <= most and not warnings
-            tried.append(Tried(level, met, warnings[0] if warnings else ""))
-        return _History(tuple(tried), spent_ns)
+        if trial.status == "void":
+            return Tried(level, False, trial.reason or "the generator fell behind")
+        if not trial.finished:
+            return trial.reason or "a trial failed"
+        value = OF_TRIAL[goal.outcome](trial) if goal.over is None else later_ratio(trial, goal.most)
+        if value.value is None:
+            return f"{goal.outcome} is missing: {value.note or 'the trial has no such outcome'}"
+        warnings = [warning.text for warning in generator_warnings(trial)]
+        met = value.value <= (goal.most if goal.over is None else goal.over) and not warnings
+        return Tried(level, met, warnings[0] if warnings else "")
 
     def _found(self, base: Point, history: _History, now: Standing) -> Found:
         ended = ""

@@ -148,7 +148,7 @@ async def run(
     """Runs the experiment into a new folder below `into`, or goes on with `resume`; `proof` in place of its own proof."""
     folder = resume or new_folder(into, asked.name)
     design = designs.plan(asked)
-    own = strategies.of_experiment(replace(asked, prove=asked.prove and proof is None), design, folder)
+    own = strategies.of_experiment(replace(asked, prove=False) if proof else asked, design, folder)
     return await run_campaign(
         asked,
         design,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from itertools import count
 from pathlib import Path
 
@@ -40,7 +40,7 @@ class Course:
         self._ledger = ledger
         self._folder = folder
         self._take = take
-        self._begin = len(design.trials)
+        self._beyond = len(design.trials)
         self._points = {point.id: point for point in design.points}
         self._known: dict[_Key, deque[PlannedTrial]] = defaultdict(deque)
         for planned in (*design.trials, *ledger.beyond):
@@ -49,11 +49,16 @@ class Course:
         self._batch: deque[PlannedTrial] = deque()
         self._run: set[int] = set()
         self._fresh = False
-        self._announced = False
+        self._begun = False
         self.asked: list[PlannedTrial] = []
         self.answers: dict[str, Answer] = {}
-        self.on_stage: Callable[[str], None] | None = None
-        """Who is told of stages, once there are hosts to run anything on."""
+        self.on_begin: Callable[[Strategy], Awaitable[None]] | None = None
+        """What is done when a strategy begins, once there are hosts to run anything on."""
+
+    @property
+    def foreign(self) -> bool:
+        """Whether a strategy will ask that has to know what others have set."""
+        return any(strategy.foreign for strategy in self._strategies)
 
     @property
     def answer(self) -> Answer | None:
@@ -73,11 +78,11 @@ class Course:
                 planned = self._batch[0]
                 entry = self._ledger.entry(planned.order)
                 if not self._settled(planned, entry):
-                    self._announce(strategy)
+                    await self._begin_with(strategy)
                     return planned
                 self._batch.popleft()
                 await asyncio.to_thread(strategy.tell, self._result(planned, entry))
-            self._announce(strategy)
+            await self._begin_with(strategy)
             asked = await asyncio.to_thread(strategy.ask)
             if answer := strategy.answer():
                 self.answers[answer.section] = answer
@@ -85,7 +90,7 @@ class Course:
             self._fresh = False
             if not asked:
                 self._strategies.popleft()
-                self._announced = False
+                self._begun = False
             self._batch.extend(map(self._placed, asked))
         return None
 
@@ -98,10 +103,10 @@ class Course:
         self._run.add(planned.order)
         self._fresh = True
 
-    def _announce(self, strategy: Strategy) -> None:
-        if strategy.stage and self.on_stage and not self._announced:
-            self.on_stage(strategy.stage)
-            self._announced = True
+    async def _begin_with(self, strategy: Strategy) -> None:
+        if self.on_begin and not self._begun:
+            self._begun = True
+            await self.on_begin(strategy)
 
     def _settled(self, planned: PlannedTrial, entry: Entry) -> bool:
         """Whether it is not to be run (again). Wrong data that was found stays found: another attempt may read other blocks."""
@@ -129,7 +134,7 @@ class Course:
         else:
             taken = self._ledger.entries()
             if planned.order < 0 or planned.order in taken:
-                order = next(order for order in count(self._begin) if order not in taken)
+                order = next(order for order in count(self._beyond) if order not in taken)
                 replicate = self._replicates[point.id] if planned.order < 0 else planned.replicate
                 planned = PlannedTrial(order, planned.block, replicate, point, planned.perturbation)
             self._ledger.add([planned])

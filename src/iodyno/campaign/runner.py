@@ -241,9 +241,14 @@ class _Campaign:
             self.idle = await measure_background(testbeds.first, self._folder, "before")
             checks.append(idle_line(testbeds.first, self.idle.busy, self.warner(watcher)))
             self.note(preflight=checks)
-        if self.lacks_foreign():
-            self.note(foreign=await testbeds.first.tunables.there(perturbation.FOREIGN))
-        self.course.on_stage = watcher.on_stage
+
+        async def begin(strategy: Strategy) -> None:
+            if strategy.stage:
+                watcher.on_stage(strategy.stage)
+            if strategy.foreign and self.lacks_foreign():
+                self.note(foreign=await testbeds.first.tunables.there(strategy.foreign))
+
+        self.course.on_begin = begin
 
     def skip(self, skipped: Skipped, watcher: Watcher) -> None:
         """Writes down which points this machine cannot have, and why; their trials are not run."""
@@ -280,8 +285,8 @@ class _Campaign:
         return not (self._folder / BACKGROUND / when).exists()
 
     def lacks_foreign(self) -> bool:
-        """Whether a proof may change what others have set, and it is not known yet what that is."""
-        return self._experiment.prove == "foreign" and "foreign" not in self._file.content
+        """Whether it is still to be asked of the hosts what others have set there."""
+        return self.course.foreign and "foreign" not in self._file.content
 
     def meet(self, testbeds: Testbeds, watcher: Watcher) -> None:
         """Writes down what the hosts are: those of the first testbed for all, and what the others have of their own."""

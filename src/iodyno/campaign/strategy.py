@@ -40,12 +40,14 @@ class Answer:
 
 
 class Strategy:
-    """Who decides what a campaign runs. `stage`: what a user is told when it begins.
+    """Who decides what a campaign runs. `stage`: what a user is told when it begins; `foreign`: tunables that others may have set,
+    whose values `campaign.json` holds under that key when it is asked.
 
     Asking and telling happens in a thread of its own and may take a while.
     """
 
-    stage = ""
+    stage: str = ""
+    foreign: Sequence[str] = ()
 
     def ask(self) -> Sequence[Point | PlannedTrial]:
         """What to run next; empty: done. All that was asked for before has been told.

@@ -8,6 +8,7 @@ from pathlib import Path
 from iodyno.campaign.strategy import Answer, Strategy
 from iodyno.core.design import Design, PlannedTrial, ProofPlan
 from iodyno.core.experiment import Experiment
+from iodyno.designs import perturbation
 
 
 class Prove(Strategy):
@@ -20,6 +21,8 @@ class Prove(Strategy):
         self._design = design
         self._folder = folder
         self._plan: ProofPlan | None = None
+        if experiment.prove == "foreign":
+            self.foreign = perturbation.FOREIGN
 
     def ask(self) -> Sequence[PlannedTrial]:
         """The trials of the proof, all at once; then none."""
@@ -47,7 +50,6 @@ class Prove(Strategy):
             of_trial,
             service_time,
         )
-        from iodyno.designs import perturbation
 
         dataset = read_dataset(self._folder)
         trials = [trial for trial in dataset.trials if trial.finished]

@@ -39,11 +39,14 @@ class Doubling(Strategy):
         return Answer("doubling", {"enough": 2 ** max(0, len(self.rates) - 2)})
 
 
-class Twice(Strategy):
-    """Asks for two points of one name."""
+class Asking(Strategy):
+    """Asks for the same points for ever."""
 
-    def ask(self) -> list[Point]:
-        return [Point("p", {"connections": connections}) for connections in (1, 2)]
+    def __init__(self, *points: Point) -> None:
+        self._points = points
+
+    def ask(self) -> tuple[Point, ...]:
+        return self._points
 
 
 def run(
@@ -94,6 +97,16 @@ def test_what_is_stored_answers_before_anything_runs_again(tmp_path: Path) -> No
     assert again.finished == 4 and again.answers["doubling"].content == {"enough": 4} and not notes.stages
 
 
-def test_a_name_is_of_one_point(tmp_path: Path) -> None:
-    with pytest.raises(ExperimentError, match="two points of the name p"):
-        run(tmp_path, Twice())
+@pytest.mark.parametrize(
+    ("points", "said"),
+    [
+        ([{"connections": 1}, {"connections": 2}], "two points of the name p"),
+        ([{"conections": 1}], "asks for 'conections' at p, allowed: parameters of stream"),
+        ([{"path": "relay"}], "asks for path relay at p, which no point of the design has"),
+    ],
+)
+def test_what_cannot_be_run_is_one_error(
+    points: list[dict[str, int | str]], said: str, tmp_path: Path
+) -> None:
+    with pytest.raises(ExperimentError, match=said):
+        run(tmp_path, Asking(*(Point("p", levels) for levels in points)))

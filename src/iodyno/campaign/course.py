@@ -15,8 +15,11 @@ from pathlib import Path
 from iodyno.campaign import alone
 from iodyno.campaign.ledger import Entry, Ledger
 from iodyno.campaign.strategy import Answer, Strategy, TrialResult
+from iodyno.campaign.testbed import path_of
 from iodyno.core.design import Design, PlannedTrial, Point
 from iodyno.core.errors import ExperimentError
+from iodyno.core.experiment import Experiment
+from iodyno.core.factor import parameter_of
 from iodyno.core.limiter import Perturbation
 
 _Key = tuple[str, Perturbation | None]
@@ -31,6 +34,7 @@ class Course:
     def __init__(
         self,
         strategies: Sequence[Strategy],
+        experiment: Experiment,
         design: Design,
         ledger: Ledger,
         folder: Path,
@@ -41,6 +45,7 @@ class Course:
         self._folder = folder
         self._take = take
         self._beyond = len(design.trials)
+        self._experiment = experiment
         self._points = {point.id: point for point in design.points}
         self._known: dict[_Key, deque[PlannedTrial]] = defaultdict(deque)
         for planned in (*design.trials, *ledger.beyond):
@@ -122,13 +127,8 @@ class Course:
     def _placed(self, asked: Point | PlannedTrial) -> PlannedTrial:
         """The trial of the ledger that was asked for, with a place of its own where it is new."""
         planned = asked if isinstance(asked, PlannedTrial) else PlannedTrial(-1, 0, 0, asked)
-        point = self._points.setdefault(planned.point.id, planned.point)
-        if dict(point.levels) != dict(planned.point.levels):
-            raise ExperimentError(
-                f"a strategy asks for two points of the name {point.id}: {dict(point.levels)} and {dict(planned.point.levels)}",
-                where="strategy",
-                advice="give each combination of levels a name of its own",
-            )
+        point = planned.point
+        self._check(point)
         if known := self._known[_key(planned)]:
             planned = known.popleft()
         else:
@@ -141,6 +141,34 @@ class Course:
         self._replicates[point.id] += 1
         self.asked.append(planned)
         return planned
+
+    def _check(self, point: Point) -> None:
+        """Raises ExperimentError for a point that cannot be run, or whose name is another's."""
+        before = self._points.get(point.id)
+        if before is None:
+            workload = self._experiment.workload.workload
+            allowed = {name for each in self._points.values() for name in each.levels}
+            unknown = [n for n in point.levels if n not in allowed and parameter_of(workload, n) is None]
+            if unknown:
+                raise ExperimentError(
+                    f"a strategy asks for {unknown[0]!r} at {point.id}, allowed: parameters of {workload.name}",
+                    where="strategy",
+                    advice="`iodyno schema` prints every key with what it may hold",
+                )
+            paths = {path_of(self._experiment.settings(each.levels)) for each in self._points.values()}
+            if (path := path_of(self._experiment.settings(point.levels))) not in paths:
+                raise ExperimentError(
+                    f"a strategy asks for path {path} at {point.id}, which no point of the design has",
+                    where="strategy",
+                    advice="make `path` a factor, so that it is opened",
+                )
+            self._points[point.id] = point
+        elif dict(before.levels) != dict(point.levels):
+            raise ExperimentError(
+                f"a strategy asks for two points of the name {point.id}: {dict(before.levels)} and {dict(point.levels)}",
+                where="strategy",
+                advice="give each combination of levels a name of its own",
+            )
 
 
 def _key(planned: PlannedTrial) -> _Key:

@@ -218,7 +218,7 @@ class _Campaign:
             if ran:
                 watcher.on_answer(answer, self.time_left_ns(()) if answer.left_ns is None else answer.left_ns)
 
-        self.course = Course(strategies, self._design, self._ledger, self._folder, take)
+        self.course = Course(strategies, self._experiment, self._design, self._ledger, self._folder, take)
         return self.course
 
     async def open(self, testbeds: Testbeds, destroy: Collection[str], watcher: Watcher) -> None:

@@ -9,12 +9,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import signal
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+from iodyno.child import send_signal
 from iodyno.core.errors import AccessError
 from iodyno.core.warnings import Warning
 
@@ -44,12 +44,8 @@ class ByteWriter(Protocol):
 
 
 def kill(process: asyncio.subprocess.Process) -> None:
-    """Ends a child at once. `Process.kill` looks first whether it has ended, and so may take its status from the thread that
-    waits for it, which then complains to whoever reads stderr.
-    """
-    if process.returncode is None:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(process.pid, signal.SIGKILL)
+    """Ends a child at once, and listens to it no more."""
+    send_signal(process)
     let_go(process)
 
 
@@ -149,7 +145,10 @@ async def end_at_once(process: AgentProcess | asyncio.subprocess.Process) -> Non
     call which a signal does not end, as on a volume whose server is gone, is waited for a moment only: what that call waits for
     may be the lab's own to end, after this.
     """
-    process.kill()
+    if isinstance(process, asyncio.subprocess.Process):
+        kill(process)
+    else:
+        process.kill()
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(_KILLED_WITHIN_S):
             await process.wait()

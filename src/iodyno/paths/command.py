@@ -7,6 +7,7 @@ import contextlib
 import subprocess
 from collections.abc import Sequence
 
+from iodyno.child import send_signal
 from iodyno.core.errors import AccessError
 
 DEADLINE_S = 30.0
@@ -36,8 +37,7 @@ async def answer_of(
         ) from None
     finally:
         if process.returncode is None:
-            with contextlib.suppress(ProcessLookupError):
-                process.kill()
+            send_signal(process)
             # Not for long: what hangs in the kernel does not even end when it is killed.
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(process.wait(), _KILLED_S)

@@ -9,7 +9,6 @@ Run as a program it takes: the delay in ns, the two namespaces.
 
 from __future__ import annotations
 
-import asyncio
 import collections
 import contextlib
 import ctypes
@@ -20,15 +19,12 @@ import select
 import struct
 import sys
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 DEVICE = "delay0"
 _TUN = "/dev/net/tun"
 _NAMESPACES = Path("/run/netns")
-_STOP_TIMEOUT_S = 5.0
-_START_TIMEOUT_S = 10.0
 
 # linux/if_tun.h, linux/virtio_net.h, sched.h
 _TUNSETIFF, _TUNSETOFFLOAD, _TUNSETVNETHDRSZ = 0x400454CA, 0x400454D0, 0x400454D8
@@ -47,48 +43,6 @@ def unavailable() -> str | None:
     if not Path(_TUN).exists():
         return f"there is no {_TUN} (modprobe tun)"
     return None if os.access(_TUN, os.R_OK | os.W_OK) else f"{_TUN} may not be opened"
-
-
-async def start(namespaces: Sequence[str], delay_ns: int) -> asyncio.subprocess.Process:
-    """Starts the program between two namespaces; its devices are there when this returns. Raises OSError."""
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-I", "-S", __file__, str(delay_ns), *namespaces),
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        start_new_session=True,
-    )
-    assert process.stdout is not None and process.stderr is not None
-    try:
-        async with asyncio.timeout(_START_TIMEOUT_S):
-            if (await process.stdout.readline()).strip() == b"ready":
-                return process
-            why = (await process.stderr.read()).decode(errors="replace").strip()
-    except BaseException:
-        await stop(process)
-        raise
-    await stop(process)
-    raise OSError(
-        f"the program that delays packets did not start: {why.splitlines()[-1] if why else 'no word'}"
-    )
-
-
-async def stop(process: asyncio.subprocess.Process) -> dict[str, Any]:
-    """Ends the program; gives what it counted, nothing when it died before."""
-    try:
-        async with asyncio.timeout(_STOP_TIMEOUT_S):
-            said, _ = await process.communicate(b"")  # which closes its stdin
-    except TimeoutError:
-        said = b""
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
-    try:
-        found: dict[str, Any] = json.loads(said.splitlines()[-1])
-    except (ValueError, IndexError):
-        return {}
-    return found
 
 
 class Delay:

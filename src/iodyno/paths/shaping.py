@@ -13,7 +13,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator, Mapping
+import sys
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,6 +40,8 @@ looks at it late (tc-tbf(8)); a larger one lets the first of a trial's windows s
 _QUEUE_NS = 20_000_000
 _QUEUE_LEAST_BYTES = 16_000
 """Queue where none is asked for: 20 ms at the rate (chosen: more than a flow leaves in a queue below it; tcp(7))."""
+_DELAY_START_S = 10.0
+_DELAY_STOP_S = 5.0
 
 
 @dataclass(frozen=True)
@@ -152,7 +155,7 @@ async def _delayed(
     """Leads the data of both ends over a program that delays it; gives the name of the devices."""
     ends = [path.ends[sender], path.ends[receiver]]
     try:
-        process = await delay.start([end.namespace for end in ends], delay_ns)
+        process = await _start_delay([end.namespace for end in ends], delay_ns)
     except OSError as error:
         raise AccessError(
             f"the delay cannot be made: {error}", where="the path", advice="leave link_delay out"
@@ -169,9 +172,45 @@ async def _delayed(
         yield delay.DEVICE
     finally:
         # The devices, and the routes over them, end with the program.
-        found = await delay.stop(process)
+        found = await _stop_delay(process)
         facts["link_delay"] = {"asked": delay_ns, "obtained": found.get("held_mean_ns")}
         facts["relay"] = found
+
+
+async def _start_delay(namespaces: Sequence[str], delay_ns: int) -> asyncio.subprocess.Process:
+    """Starts the program between two namespaces; its devices are there when this returns. Raises OSError."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-I", "-S", delay.__file__, str(delay_ns), *namespaces),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        start_new_session=True,
+    )
+    assert process.stdout is not None and process.stderr is not None
+    why = ""
+    try:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_DELAY_START_S):
+                if (await process.stdout.readline()).strip() == b"ready":
+                    return process
+                why = (await process.stderr.read()).decode(errors="replace").strip()
+    except BaseException:
+        await _stop_delay(process)
+        raise
+    await _stop_delay(process)
+    raise OSError(
+        f"the program that delays packets did not start: {why.splitlines()[-1] if why else 'no word'}"
+    )
+
+
+async def _stop_delay(process: asyncio.subprocess.Process) -> dict[str, Any]:
+    """Ends the program, by the end of its stdin; gives what it counted, nothing when it died before."""
+    try:
+        said, _ = await answer_of(process, ("delay",), b"", _DELAY_STOP_S)
+        found: dict[str, Any] = json.loads(said.splitlines()[-1])
+    except (AccessError, ValueError, IndexError):
+        return {}
+    return found
 
 
 async def _run(*words: str, fails: bool = True) -> str:

@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from iodyno.child import send_signal
 from iodyno.core.errors import AccessError
 from iodyno.paths.delay import unavailable
 from iodyno.paths.veth import NamespacePath, VethEnd, bring_up, ends_of, ip
@@ -65,9 +66,8 @@ class TapPath(NamespacePath):
 
     def remove(self) -> None:
         """Ends the relay, and with it its devices; removes the namespaces."""
-        if self._process is not None and self._process.returncode is None:
-            with contextlib.suppress(ProcessLookupError):
-                self._process.kill()
+        if self._process is not None:
+            send_signal(self._process)
         super().remove()
 
     async def ended(self) -> None:
@@ -120,8 +120,7 @@ class TapPath(NamespacePath):
             async with asyncio.timeout(_START_TIMEOUT_S):
                 said = await self._process.stdout.readline()
         if said.strip() != b"ready":
-            with contextlib.suppress(ProcessLookupError):
-                self._process.kill()
+            send_signal(self._process)
             why = (await self._process.communicate())[1].decode(errors="replace").strip()
             raise AccessError(
                 f"the relay did not start: {why.splitlines()[-1] if why else 'no word'}",

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from iodyno import run_folder
+from iodyno.child import send_signal
 from iodyno.core.errors import AccessError
 from iodyno.core.volume import SERVER
 from iodyno.paths.command import DEADLINE_S, answer_of, heard, quietly
@@ -320,13 +321,11 @@ async def end(process: asyncio.subprocess.Process, *, ask: bool = True) -> None:
     """Ends a process: asks it to, if told so, and does not wait for its consent for long."""
     if process.returncode is not None:
         return
-    with contextlib.suppress(ProcessLookupError):
-        process.send_signal(signal.SIGTERM if ask else signal.SIGKILL)
+    send_signal(process, signal.SIGTERM if ask else signal.SIGKILL)
     try:
         await asyncio.wait_for(process.wait(), _END_S)
     except TimeoutError:
-        with contextlib.suppress(ProcessLookupError):
-            process.kill()
+        send_signal(process)
         await process.wait()
 
 

@@ -56,6 +56,8 @@ def machine() -> set[str]:
         for line in subprocess.run(
             command.split(), capture_output=True, text=True, check=True
         ).stdout.splitlines()
+        # Where `ip` keeps the names: it mounts it with the first of a machine, and leaves it.
+        if " on /run/netns type " not in line
     }
     # Of a device its name alone: whether it is up may change by itself.
     links = {f"link {path.name}" for path in Path("/sys/class/net").iterdir()}

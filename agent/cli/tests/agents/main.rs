@@ -4,6 +4,8 @@
 mod agent;
 
 mod disk;
+mod guard;
+mod reduce;
 mod schema;
 mod script;
 mod wire;

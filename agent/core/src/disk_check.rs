@@ -224,3 +224,134 @@ impl Replay {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::disk::{CallFlag, Region};
+    use crate::units::{Bytes, Nanos};
+
+    fn file(path: &str) -> Target {
+        Target { kind: TargetKind::File, path: path.to_owned(), ..Target::default() }
+    }
+
+    /// One file, read and written.
+    fn disk() -> Disk {
+        Disk { targets: vec![file("a")], read_ratio_ppm: WHOLE_PPM / 2, ..Disk::default() }
+    }
+
+    type Change = fn(&mut Disk);
+
+    /// Each change is refused by its key, with what was found.
+    fn assert_refused(changes: &[(&str, &str, Change)]) {
+        disk().check().unwrap();
+        for (key, found, change) in changes {
+            let mut disk = disk();
+            change(&mut disk);
+            let error = disk.check().unwrap_err();
+            assert!(error.key == *key && error.found.contains(found), "{key}, {found}: {error:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_allowed_is_named_by_its_key() {
+        assert_refused(&[
+            ("disk.targets", "0", |disk| disk.targets.clear()),
+            ("disk.targets", "null beside others", |disk| {
+                disk.targets.push(Disk::default().targets.remove(0))
+            }),
+            ("disk.verify", "null", |disk| {
+                (disk.targets, disk.verify) = (Disk::default().targets, Verify::Read)
+            }),
+            ("disk.targets", "\"\"", |disk| disk.targets[0].path.clear()),
+            ("disk.targets", "a\\0b", |disk| disk.targets.push(file("a\0b"))),
+            ("disk.targets", "create", |disk| disk.targets[0].create = true),
+            ("disk.targets", "size_bytes", |disk| disk.targets[0].size_bytes = Some(Bytes(0))),
+            ("disk.block_bytes", "0", |disk| disk.block_bytes = Bytes(0)),
+            ("disk.align_bytes", "3", |disk| disk.align_bytes = Some(Bytes(3))),
+            ("disk.align_bytes", "8192", |disk| disk.align_bytes = Some(Bytes(8192))),
+            ("disk.workers", "0", |disk| disk.workers = 0),
+            ("disk.depth", "2", |disk| disk.depth = 2),
+            ("disk.batch", "2", |disk| disk.batch = 2),
+            ("disk.depth", "bytes of blocks", |disk| {
+                (disk.interface, disk.depth, disk.workers) = (DiskInterface::IoUring, MAX_DEPTH, MAX_WORKERS);
+            }),
+            ("disk.region", "no length", |disk| {
+                disk.region = Some(Region { offset_bytes: Bytes(4096), length_bytes: Bytes(0) });
+            }),
+            ("disk.region", "beyond", |disk| {
+                disk.region = Some(Region { offset_bytes: Bytes(u64::MAX), length_bytes: Bytes(4096) });
+            }),
+            ("disk.think_every", "0", |disk| disk.think_every = 0),
+            ("disk.sync_every", "0", |disk| disk.sync_every = 0),
+            ("disk.in_order", "0", |disk| disk.in_order = 0),
+            ("disk.operations", "0", |disk| disk.operations = Some(0)),
+        ]);
+    }
+
+    #[test]
+    fn a_pattern_and_calls_that_do_not_fit_each_other_are_refused() {
+        assert_refused(&[
+            ("disk.read_ratio_ppm", "1000001", |disk| disk.read_ratio_ppm = WHOLE_PPM + 1),
+            ("disk.stride_bytes", "nothing", |disk| disk.pattern = Pattern::Strided),
+            ("disk.stride_bytes", "512", |disk| {
+                (disk.pattern, disk.stride_bytes) = (Pattern::Strided, Some(Bytes(512)));
+            }),
+            ("disk.zipf_theta_ppm", "0", |disk| disk.pattern = Pattern::Zipf),
+            ("disk.normal_deviation_ppm", "nothing", |disk| disk.pattern = Pattern::Normal),
+            ("disk.zones", "no whole", |disk| {
+                (disk.pattern, disk.zones) = (Pattern::Zones, vec![Zone::EVEN])
+            }),
+            ("disk.zones", "no single share", |disk| disk.pattern = Pattern::SelfSimilar),
+            ("disk.pattern", "append", |disk| disk.pattern = Pattern::Append),
+            ("disk.pattern", "mapping", |disk| {
+                (disk.pattern, disk.read_ratio_ppm) = (Pattern::Append, 0);
+                disk.interface = DiskInterface::Mmap;
+            }),
+            ("disk.flags", "Dsync", |disk| disk.flags = vec![CallFlag::Dsync]),
+            ("disk.direct", "mapping", |disk| (disk.interface, disk.direct) = (DiskInterface::Mmap, true)),
+            ("disk.io_uring.iopoll", "page cache", |disk| {
+                disk.interface = DiskInterface::IoUring;
+                disk.io_uring.iopoll = true;
+            }),
+            ("disk.align_bytes", "256", |disk| {
+                (disk.align_bytes, disk.verify) = (Some(Bytes(256)), Verify::Write);
+            }),
+        ]);
+    }
+
+    #[test]
+    fn a_trace_to_be_replayed_is_of_one_length_ascending_and_within_its_targets() {
+        let replay = Replay {
+            at_ns: vec![Nanos(0), Nanos(5)],
+            kinds: vec![ReplayedKind::Read, ReplayedKind::Fsync],
+            offsets_bytes: vec![Bytes(512), Bytes(0)],
+            lengths_bytes: vec![Bytes(4096), Bytes(0)],
+            targets: Vec::new(),
+        };
+        let told = |change: fn(&mut Replay)| {
+            let mut replay = replay.clone();
+            change(&mut replay);
+            let checked = Disk { replay: Some(replay), ..disk() }.check();
+            checked.map_or_else(|error| format!("{}: {}", error.key, error.found), |()| "taken".to_owned())
+        };
+        assert_eq!(told(|_| {}), "taken");
+        assert_eq!(told(|replay| replay.at_ns.clear()), "taken");
+        for (change, found) in [
+            (
+                (|replay| replay.lengths_bytes.truncate(1)) as fn(&mut Replay),
+                "2 kinds and lists of other lengths",
+            ),
+            (|replay| replay.at_ns.reverse(), "times that descend"),
+            (|replay| replay.targets = vec![0, 1], "target 1 in operation 1"),
+            (|replay| replay.lengths_bytes[0] = Bytes(4097), "4097 bytes in operation 0"),
+            (|replay| replay.lengths_bytes[0] = Bytes(0), "0 bytes in operation 0"),
+            (
+                |replay| replay.offsets_bytes[1] = Bytes(u64::MAX),
+                "offset 18446744073709551615 in operation 1",
+            ),
+        ] {
+            assert_eq!(told(change), format!("disk.replay: {found}"));
+        }
+    }
+}

@@ -210,3 +210,70 @@ fn swaps() -> impl Iterator<Item = String> {
         .collect();
     names.into_iter()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::block::content::fill;
+    use crate::targets::Kind;
+    use iodyno_core::block_check::{stamp, UnitCheck};
+    use iodyno_core::disk::Disk;
+    use std::path::PathBuf;
+
+    const LENGTH: u64 = 40 << 20;
+
+    /// A file of holes in place of a device, without a name.
+    fn device(name: &str) -> File {
+        let path: PathBuf = std::env::temp_dir().join(format!("iodyno-device-{name}-{}", std::process::id()));
+        let file = File::options().read(true).write(true).create(true).truncate(true).open(&path).unwrap();
+        fs::remove_file(&path).unwrap();
+        file.set_len(LENGTH).unwrap();
+        file
+    }
+
+    #[test]
+    fn somebodys_data_is_found_at_either_end_and_all_over_a_short_working_set() {
+        for (at, end, found) in [
+            (7, LENGTH, true),
+            (LENGTH - 1, 4096, true),
+            (LENGTH - END_BYTES, 4096, true),
+            (10 << 20, WHOLE_BYTES, true),
+            (WHOLE_BYTES - 1, WHOLE_BYTES, true),
+            // Behind the working set nothing is written.
+            (WHOLE_BYTES + 1, WHOLE_BYTES, false),
+        ] {
+            let device = device("data");
+            assert_eq!(data_at(&device, LENGTH, end), None);
+            device.write_all_at(&[1], at).unwrap();
+            assert_eq!(data_at(&device, LENGTH, end), found.then_some(at), "byte {at} of {end}");
+        }
+        // A long one is looked at in places: data all over it is found, wherever they are.
+        let device = device("long");
+        (END_BYTES..LENGTH - END_BYTES).step_by(4096).for_each(|at| device.write_all_at(b"x", at).unwrap());
+        assert!(data_at(&device, LENGTH, LENGTH).is_some());
+    }
+
+    #[test]
+    fn what_a_load_wrote_is_nobodys() {
+        let device = device("ours");
+        let mut block = vec![0; 4096];
+        fill(&mut block, &Disk::default(), 1);
+        device.write_all_at(&block, 8192).unwrap();
+        // A check holds for its own place alone: elsewhere somebody has copied it.
+        stamp(&mut block, UnitCheck { offset: 16_384, generation: 1, seed: 1, target: 0 });
+        block[40..].fill(5);
+        device.write_all_at(&block, 16_384).unwrap();
+        assert_eq!(data_at(&device, LENGTH, LENGTH), None);
+        device.write_all_at(&block, 4096).unwrap();
+        assert_eq!(data_at(&device, LENGTH, LENGTH), Some(4096));
+    }
+
+    #[test]
+    fn what_is_no_device_is_refused() {
+        let wanted = Wanted { kind: Kind::Device, writes: true, ..Wanted::default() };
+        for (path, what) in [("/no/such/device", "cannot be opened"), ("/dev/null", "is no block device")] {
+            let refusal = look(Path::new(path), &wanted).unwrap_err();
+            assert!(refusal.what.contains(what), "{refusal:?}");
+        }
+    }
+}

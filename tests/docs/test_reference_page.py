@@ -1,4 +1,4 @@
-"""docs/reference/reference.md is what the code says: `IODYNO_UPDATE=1 pytest tests/docs/test_reference_page.py` writes it anew."""
+"""docs/reference/reference.md is what the code says: `IODYNO_UPDATE=1 pytest tests/docs/test_reference_page.py` writes it."""
 
 from __future__ import annotations
 

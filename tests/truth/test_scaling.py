@@ -79,8 +79,8 @@ def test_zones_have_no_coherency_and_so_no_peak() -> None:
 
 
 def test_the_wall_is_held_also_where_kappa_is_not_told_from_nothing() -> None:
-    """The curve of docs/background/scaling.md, whose wall is at 16.2, with 3 % of noise: kappa is told from 0 in half of the campaigns. With
-    Amdahl's law in the place of the whole one, none of the others held the wall.
+    """The curve of docs/background/scaling.md, whose wall is at 16.2, with 3 % of noise: kappa is told from 0 in half of the
+    campaigns. With Amdahl's law in the place of the whole one, none of the others held the wall.
     """
     law = usl()
     exact = law.values(np.array([[1135.0, 0.014, 5.89e-4]]), np.array([1.0, 2, 4, 8, 16, 24, 32]))[0]

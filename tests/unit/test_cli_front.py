@@ -18,6 +18,7 @@ import click
 import command_server
 import pytest
 
+from iodyno import quick
 from iodyno.campaign.ledger import Entry
 from iodyno.campaign.runner import CampaignOutcome
 from iodyno.cli import disk, rr, search, tcp
@@ -321,7 +322,7 @@ def test_what_could_never_be_measured_is_refused_by_the_option_that_asks_for_it(
 
 def test_tcp_asks_for_what_its_options_say() -> None:
     levels = {"connections": "4", "size": "64KiB", "driver": "epoll", "nagle": False, "window": "256k"}
-    mapping = tcp.experiment_of(levels, seconds=5, to="ssh:me@there:2222", repeat=3, profile=False)
+    mapping = quick.tcp(levels, seconds=5, to="ssh:me@there:2222", repeat=3, profile=False)
     experiment = parse_experiment(experiment_text(mapping), environment={})
     assert [(factor.name, factor.levels) for factor in experiment.factors] == [
         ("connections", (4,)),
@@ -333,12 +334,10 @@ def test_tcp_asks_for_what_its_options_say() -> None:
     assert experiment.design.replicates == 3
     assert experiment.hosts["client"].access == "local"
     assert experiment.hosts["server"].options == {"to": "me@there", "port": 2222}
-    local = tcp.experiment_of(
-        {"connections": "1", "size": "1k"}, seconds=0.1, to=None, repeat=1, profile=True
-    )
+    local = quick.tcp({"connections": "1", "size": "1k"}, seconds=0.1, to=None, repeat=1, profile=True)
     assert {host["access"] for host in local["hosts"].values()} == {"netns"}
     assert parse_experiment(experiment_text(local), environment={}).windows.interval_ns == 10_000_000
-    datagrams = tcp.experiment_of({"connections": "1", "transport": "udp"}, seconds=1, to=None, repeat=1)
+    datagrams = quick.tcp({"connections": "1", "transport": "udp"}, seconds=1, to=None, repeat=1)
     assert {"datagrams_per_s", "loss_ratio"} <= set(datagrams["outcomes"])
     assert "loss_ratio" not in local["outcomes"]
     parse_experiment(experiment_text(datagrams), environment={})
@@ -346,22 +345,24 @@ def test_tcp_asks_for_what_its_options_say() -> None:
 
 def test_rr_and_search_ask_for_what_their_options_say() -> None:
     levels = {"transport": "tcp", "connections": "64", "size": "512B", "answer": "1024", "driver": "epoll"}
-    open_loop = rr.experiment_of(
-        {**levels, "rate": "20000/s", "arrivals": "poisson"}, seconds=5, to=None, repeat=1
-    )
+    open_loop = quick.rr({**levels, "rate": "20000/s", "arrivals": "poisson"}, seconds=5, to=None, repeat=1)
     asked = parse_experiment(experiment_text(open_loop), environment={})
     assert asked.workload.kind == "request_response"
     assert asked.workload.settings["rate"] == 20_000 and asked.workload.settings["answer"] == 1024
-    connecting = rr.experiment_of(levels, seconds=5, to=None, repeat=1, connect=True)
+    connecting = quick.rr(levels, seconds=5, to=None, repeat=1, connect=True)
     assert parse_experiment(experiment_text(connecting), environment={}).workload.kind == (
         "connect_request_response"
     )
     goal = {"goal": "p99 <= 1ms", "low": 100, "high": 10**6, "precision": 0.02, "time": "60s"}
-    searching = search.experiment_of(levels, search=goal, seconds=1, to=None, profile=False)
+    searching = quick.search(levels, search_for=goal, seconds=1, to=None, profile=False)
     spec = parse_experiment(experiment_text(searching), environment={}).search
     assert spec is not None and (spec.goal.most, spec.low, spec.high) == (1e6, 100, 10**6)
-    one_way = search.experiment_of(
-        {**levels, "transport": "udp"}, search={**goal, "goal": "loss = 0"}, seconds=1, to=None, profile=False
+    one_way = quick.search(
+        {**levels, "transport": "udp"},
+        search_for={**goal, "goal": "loss = 0"},
+        seconds=1,
+        to=None,
+        profile=False,
     )
     assert one_way["workload"]["kind"] == "stream" and "answer" not in one_way["workload"]
 

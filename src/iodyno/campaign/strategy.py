@@ -40,8 +40,8 @@ class Answer:
 
 
 class Strategy:
-    """Who decides what a campaign runs. `stage`: what a user is told when it begins; `foreign`: tunables that others may have set,
-    whose values `campaign.json` holds under that key when it is asked.
+    """Who decides what a campaign runs. `stage`: what a user is told when it begins; `foreign`: tunables that others may have
+    set, whose values `campaign.json` holds under that key when it is asked.
 
     Asking and telling happens in a thread of its own and may take a while.
     """

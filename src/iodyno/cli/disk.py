@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from iodyno import quick
 from iodyno.cli import right_now
 from iodyno.cli.aside import aside
 from iodyno.cli.given import given
@@ -22,7 +23,6 @@ from iodyno.core.workload import DISK
 if TYPE_CHECKING:
     from iodyno.hosts.access import Access
 
-_CLASSES = ("read", "write")
 _LAID_OUT_BYTES = 2**30
 """Of a file that is not there, without --size. Chosen: more than caches of devices hold, and laid out within seconds."""
 
@@ -116,16 +116,16 @@ def command(
     written["target"] = _absolute(str(written["target"])) if to is None else written["target"]
     asked = given(ctx)
     if remove_target and not asked - {"target", "to", "clients", "remove_target", "as_json"}:
-        _remove(str(written["target"]), to, hosts=_names_of(clients), as_json=as_json)
+        _remove(str(written["target"]), to, hosts=quick.clients_named(clients), as_json=as_json)
         return
     if kind_of(str(written["target"])) == "file" and "working_set" not in written:
-        paths = paths_of(str(written["target"]), _names_of(clients)[0])
+        paths = paths_of(str(written["target"]), quick.clients_named(clients)[0])
         written["working_set"] = quantity.show("size", _bytes_of(paths if to is None else ()))
         aside(f"iodyno: note: --size {written['working_set']}")
     if int(DISK.parameter("depth").parse(written["depth"])) > 1 and "interface" not in written:  # type: ignore[union-attr]
         written["interface"] = "io_uring"
         aside("iodyno: note: --interface io_uring, as one call at a time has no depth")
-    keys = experiment_of(
+    keys = quick.disk(
         written | ({"direct": True} if direct else {}),
         seconds=seconds,
         repeat=repeat,
@@ -138,62 +138,6 @@ def command(
     experiment = right_now.experiment_of(keys)
     named = [_absolute(path) if to is None else path for path in destroy]
     right_now.measure_and_show(experiment, into, as_json=as_json, destroy=named, remove_targets=remove_target)
-
-
-def experiment_of(
-    levels: Mapping[str, Any],
-    *,
-    seconds: float,
-    repeat: int = 1,
-    clients: int = 1,
-    to: str | None = None,
-    prove: str | None = None,
-    profile: bool = False,
-    background_window: str | None = None,
-) -> dict[str, Any]:
-    """The experiment that the options ask for, as the keys of an experiment file."""
-    from iodyno.formats import ssh_hosts
-
-    factors = {name: [levels[name]] for name in ("depth", "block")}
-    settings = {name: value for name, value in levels.items() if name not in factors}
-    host: dict[str, Any] = {"access": "local"} if to is None else ssh_hosts.named_by(to, "--on")
-    if clients > 1:
-        host |= {"count": clients} | ({"access": "netns"} if to is None else {})
-    first = _names_of(clients)[0]
-    return {
-        "name": "disk",
-        "question": "How many operations does this target do, how fast, and at what cost?",
-        "hosts": {"client": host},
-        "workload": {"kind": DISK.name, "on": "client", **settings},
-        "factors": factors,
-        "design": {"replicates": repeat},
-        **({"prove": prove} if prove else {}),
-        "windows": right_now.windows(seconds),
-        "limits": right_now.limits(seconds, background_window),
-        "outcomes": [*outcomes_of(levels, clients), f"{first}.cpu_us_per_io", f"{first}.device_busy_ratio"],
-        "profile": profile,
-    }
-
-
-def outcomes_of(levels: Mapping[str, Any], clients: int = 1) -> list[str]:
-    """What is worth showing of this load."""
-    share = DISK.parameter("read")
-    assert share is not None
-    read = int(share.parse(levels.get("read", "100%")))
-    kinds = [kind for kind, there in zip(_CLASSES, (read > 0, read < 10**6), strict=True) if there]
-    names = ["iops", *(f"{kind}_bytes_per_s" for kind in kinds)]
-    if right_now.is_open(levels):
-        names += [
-            "offered_operations_per_s",
-            "missed_arrivals_ratio",
-            "response_time_p50_ns",
-            "response_time_p99_ns",
-        ]
-    for kind in kinds:
-        names += [f"{kind}_service_time_{name}_ns" for name in ("mean", "p50", "p99")]
-    if str(levels.get("sync", "none")) in ("fsync", "fdatasync"):
-        names += ["fsync_service_time_p50_ns", "fsync_service_time_p99_ns"]
-    return [*names, *(("fairness", "slowest_client_ratio") if clients > 1 else ())]
 
 
 def _absolute(target: str) -> str:
@@ -210,11 +154,6 @@ def _bytes_of(paths: Sequence[str]) -> int:
 
     found = [content_bytes(Path(path)) for path in paths]
     return min((size for size in found if size is not None), default=_LAID_OUT_BYTES)
-
-
-def _names_of(clients: int) -> list[str]:
-    """What the hosts are called, and {host} in a target stands for."""
-    return ["client"] if clients == 1 else [f"client-{number}" for number in range(1, clients + 1)]
 
 
 def _remove(target: str, to: str | None, *, hosts: Sequence[str], as_json: bool) -> None:

@@ -28,9 +28,6 @@ if TYPE_CHECKING:
 _LONGEST_METAVAR = 44
 """Chosen: with it a line of help stays within 80 columns; words that are longer together stand in the text."""
 
-WARM_UP = "300ms"
-"""Chosen: slow start within one machine or one network ends in that time, and nobody waits for it."""
-
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 _IN_TIME = "ask for a lower rate, or give the sender CPUs to itself"
@@ -111,40 +108,6 @@ seconds = click.option(
 repeat = click.option(
     "--repeat", type=click.IntRange(1, 1000), default=1, show_default=True, help="Number of trials."
 )
-
-
-def windows(measured_s: float, warm_up: str = WARM_UP) -> dict[str, str]:
-    """The windows of a trial that measures so long."""
-    measured_ms = round(measured_s * 1000)
-    return {
-        "warm_up": warm_up,
-        "measured": f"{measured_ms}ms",
-        "drain": "100ms",
-        # Ten intervals, so that one trial has an interval of its own; 1 s at most, to see it move.
-        "interval": f"{min(1000, max(measured_ms // 10, 10))}ms",
-    }
-
-
-def limits(measured_s: float, background: str | None = None) -> dict[str, str]:
-    """Limits of a trial that measures so long: the idle machine is measured for `background`, or else a tenth of that, 0.1 s to
-    1 s, before the load and after it.
-    """
-    tenth_ms = min(1000, max(100, round(measured_s * 100)))
-    return {"background_window": background or f"{tenth_ms}ms"}
-
-
-def is_open(levels: Mapping[str, Any]) -> bool:
-    """Whether operations are due at times of their own (an open loop): at a rate, or at those of a trace."""
-    return "rate" in levels or levels.get("arrivals", "closed") != "closed"
-
-
-def hosts_of(to: str | None) -> dict[str, dict[str, str]]:
-    """The hosts of the experiment: two of this machine, or this one and the one that `--to` names. Raises ExperimentError."""
-    from iodyno.formats import ssh_hosts
-
-    if to is None:
-        return {"client": {"access": "netns"}, "server": {"access": "netns"}}
-    return {"client": {"access": "local"}, "server": ssh_hosts.named_by(to)}
 
 
 def experiment_of(keys: Mapping[str, Any]) -> Experiment:

@@ -8,39 +8,15 @@ from typing import Any
 
 import click
 
+from iodyno import quick
 from iodyno.cli import right_now
 from iodyno.cli.prove import proof_options
 from iodyno.cli.right_now import level
-from iodyno.core.outcome import OUTCOMES
 from iodyno.core.submission import CLIENTS, SERVERS, Submission
-from iodyno.core.workload import CONNECT_REQUEST_RESPONSE, REQUEST_RESPONSE
+from iodyno.core.workload import REQUEST_RESPONSE
 
-_OUTCOMES = (
-    "operations_per_s",
-    "offered_operations_per_s",
-    "missed_arrivals_ratio",
-    "loss_ratio",
-    "connection_fairness",
-    "response_time_p50_ns",
-    "response_time_p99_ns",
-    "write_service_time_mean_ns",
-    "write_service_time_p50_ns",
-    "write_service_time_p99_ns",
-    "write_service_time_p999_ns",
-)
-_OPEN_FLOWS = 64
-"""Flows of an open loop where none are asked for. chosen: with one, an arrival waits whenever a request is under way,
-which caps the rate at that of a closed loop; 64 carry 20 000 requests a second with answers of up to 3 ms (Little)."""
 _OF_BLOCKS = 3
 """Version of the packet rings whose frames lie in blocks."""
-_REQUEST = "64"
-"""Bytes of a request where none are asked for."""
-_OPEN_ONLY = {
-    "offered_operations_per_s",
-    "missed_arrivals_ratio",
-    "response_time_p50_ns",
-    "response_time_p99_ns",
-}
 
 
 @click.command(name="rr")
@@ -111,7 +87,7 @@ def command(
         raise click.UsageError(idle)
     if multiplexed:
         written["multiplexed"] = True
-    keys = experiment_of(
+    keys = quick.rr(
         written,
         connect=connect,
         seconds=seconds,
@@ -123,50 +99,6 @@ def command(
     )
     experiment = right_now.experiment_of(keys)
     right_now.measure_and_show(experiment, into, as_json=as_json)
-
-
-def experiment_of(
-    levels: Mapping[str, Any],
-    *,
-    seconds: float,
-    to: str | None,
-    repeat: int,
-    connect: bool = False,
-    prove: str | None = None,
-    profile: bool = False,
-    background_window: str | None = None,
-) -> dict[str, Any]:
-    """The experiment that the options ask for, as the keys of an experiment file."""
-    size = {} if "sizes" in levels else {"size": _REQUEST}
-    levels = {"connections": str(_OPEN_FLOWS if right_now.is_open(levels) else 1), **size, **levels}
-    workload = CONNECT_REQUEST_RESPONSE if connect else REQUEST_RESPONSE
-    factors = {name: [levels[name]] for name in ("connections", "sizes" if "sizes" in levels else "size")}
-    settings = {name: value for name, value in levels.items() if name not in factors}
-    return {
-        "name": "rr",
-        "question": "How many requests do these flows get answered, how fast, and at what cost?",
-        "hosts": right_now.hosts_of(to),
-        "workload": {"kind": workload.name, "sender": "client", "receiver": "server", **settings},
-        "factors": factors,
-        "design": {"replicates": repeat},
-        **({"prove": prove} if prove else {}),
-        "windows": right_now.windows(seconds),
-        "limits": right_now.limits(seconds, background_window),
-        "outcomes": [
-            *outcomes_of(levels),
-            *(f"{host}.cpu_ns_per_operation" for host in ("client", "server")),
-        ],
-        "profile": profile,
-    }
-
-
-def outcomes_of(levels: Mapping[str, Any]) -> list[str]:
-    """What is worth showing of this load."""
-    is_open = right_now.is_open(levels)
-    names = [name for name in _OUTCOMES if name in OUTCOMES and (is_open or name not in _OPEN_ONLY)]
-    idle = {"loss_ratio"} if levels.get("transport") != "udp" else set()
-    idle |= {"connection_fairness"} if levels.get("connections", "1") == "1" else set()
-    return [name for name in names if name not in idle]
 
 
 def without_effect(levels: Mapping[str, str]) -> str | None:

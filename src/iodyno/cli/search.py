@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import click
 
+from iodyno import quick
 from iodyno.cli import right_now
 from iodyno.cli.number import NumberRange
 from iodyno.cli.right_now import level
-from iodyno.cli.rr import outcomes_of
 from iodyno.cli.share import PRECISION
 from iodyno.core.errors import TrialError
 from iodyno.core.search import parse_goal
@@ -81,53 +80,23 @@ def command(
     written = {name: value for name, value in levels.items() if value is not None}
     if low >= high:
         raise click.UsageError(f"found --low {low} and --high {high}, allowed: a low below the high")
-    search = {
+    search_for = {
         "goal": goal,
         "low": low,
         "high": high,
         "precision": precision,
         "time": f"{round(within * 1000)}ms",
     }
-    keys = experiment_of(
-        written, search=search, seconds=seconds, to=to, profile=profile, background_window=background_window
+    keys = quick.search(
+        written,
+        search_for=search_for,
+        seconds=seconds,
+        to=to,
+        profile=profile,
+        background_window=background_window,
     )
     experiment = right_now.experiment_of(keys)
     _show(right_now.measure(experiment, into), as_json=as_json)
-
-
-def experiment_of(
-    levels: Mapping[str, Any],
-    *,
-    search: Mapping[str, Any],
-    seconds: float,
-    to: str | None,
-    profile: bool,
-    background_window: str | None = None,
-) -> dict[str, Any]:
-    """The experiment that the options ask for, as the keys of an experiment file."""
-    one_way = parse_goal(search["goal"]).outcome == "loss_ratio"
-    law = "constant" if one_way else "poisson"
-    settings = {"arrivals": law, **levels}
-    if one_way:
-        settings.pop("answer", None)
-    outcomes = outcomes_of({**levels, "rate": ""})
-    return {
-        "name": "search",
-        "question": f"Which is the largest rate with {search['goal']}?",
-        "hosts": right_now.hosts_of(to),
-        "workload": {
-            "kind": "stream" if one_way else "request_response",
-            "sender": "client",
-            "receiver": "server",
-            **settings,
-        },
-        "search": dict(search),
-        # A trial counts as a whole, and to read the sensors meanwhile keeps requests waiting.
-        "windows": right_now.windows(seconds, warm_up="200ms") | {"interval": f"{round(seconds * 1000)}ms"},
-        "limits": right_now.limits(seconds, background_window),
-        "outcomes": outcomes,
-        "profile": profile,
-    }
 
 
 def _show(folder: Path, *, as_json: bool) -> None:

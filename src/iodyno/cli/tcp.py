@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import click
 
+from iodyno import quick
 from iodyno.cli import right_now
 from iodyno.cli.prove import proof_options
 from iodyno.cli.right_now import level
 from iodyno.core.workload import STREAM
-
-_SIZES = {None: "64KiB", "udp": "1400B"}
-"""Size of a message where none is asked for, by transport; a datagram of 1400 bytes is whole at the usual MTU of 1500."""
 
 
 @click.command(name="tcp")
@@ -72,7 +69,7 @@ def command(
         raise click.UsageError("found --window and a buffer, allowed: --window alone, or the two buffers")
     if not nagle or written.get("transport") in (None, "tcp", "tls"):
         written["nagle"] = nagle  # it is on where it is not said, and other transports have none
-    keys = experiment_of(
+    keys = quick.tcp(
         written,
         seconds=seconds,
         to=to,
@@ -82,40 +79,3 @@ def command(
         background_window=background_window,
     )
     right_now.measure_and_show(right_now.experiment_of(keys), into, as_json=as_json)
-
-
-def experiment_of(
-    levels: Mapping[str, Any],
-    *,
-    seconds: float,
-    to: str | None,
-    repeat: int,
-    prove: str | None = None,
-    profile: bool = False,
-    background_window: str | None = None,
-) -> dict[str, Any]:
-    """The experiment that the options ask for, as the keys of an experiment file."""
-    levels = {"size": _SIZES.get(levels.get("transport"), _SIZES[None]), **levels}
-    factors = {name: [levels[name]] for name in ("connections", "size")}
-    settings = {name: value for name, value in levels.items() if name not in factors}
-    return {
-        "name": "tcp",
-        "question": "What do these connections carry, and what does it cost?",
-        "hosts": right_now.hosts_of(to),
-        "workload": {"kind": "stream", "sender": "client", "receiver": "server", **settings},
-        "factors": factors,
-        "design": {"replicates": repeat},
-        **({"prove": prove} if prove else {}),
-        "windows": right_now.windows(seconds),
-        "limits": right_now.limits(seconds, background_window),
-        "outcomes": [
-            "goodput_bits_per_s",
-            *(("datagrams_per_s", "loss_ratio") if levels.get("transport") == "udp" else ()),
-            *(
-                f"{host}.{cost}"
-                for host in ("client", "server")
-                for cost in ("cpu_ns_per_kib", "cycles_per_kib")
-            ),
-        ],
-        "profile": profile,
-    }

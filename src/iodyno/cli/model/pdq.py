@@ -26,8 +26,8 @@ def command(script: Path, arguments: tuple[str, ...]) -> None:
     """Run a script that calls PDQ, in Python or simple Perl, with iodyno's own solutions.
 
     `import pdq` finds iodyno.pdq, which has PDQ's functions and constants; ARGUMENTs are the script's own, and so is what it
-    prints. A Python script is a program, and may do all that you may: run only what you trust. docs/background/networks.md says what of
-    Perl is read, and how scripts in C and R are translated.
+    prints. A Python script is a program, and may do all that you may: run only what you trust. docs/background/networks.md says
+    what of Perl is read, and how scripts in C and R are translated.
 
     \b
     Examples:

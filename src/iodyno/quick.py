@@ -1,0 +1,258 @@
+"""Experiments of one point: what `iodyno tcp`, `rr`, `disk` and `search` measure, as the keys of an experiment file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from iodyno.core.outcome import OUTCOMES
+from iodyno.core.search import parse_goal
+from iodyno.core.workload import CONNECT_REQUEST_RESPONSE, DISK, REQUEST_RESPONSE
+
+WARM_UP = "300ms"
+"""Chosen: slow start within one machine or one network ends in that time, and nobody waits for it."""
+
+_CLASSES = ("read", "write")
+_SIZES = {None: "64KiB", "udp": "1400B"}
+"""Size of a message where none is asked for, by transport; a datagram of 1400 bytes is whole at the usual MTU of 1500."""
+
+
+_OUTCOMES = (
+    "operations_per_s",
+    "offered_operations_per_s",
+    "missed_arrivals_ratio",
+    "loss_ratio",
+    "connection_fairness",
+    "response_time_p50_ns",
+    "response_time_p99_ns",
+    "write_service_time_mean_ns",
+    "write_service_time_p50_ns",
+    "write_service_time_p99_ns",
+    "write_service_time_p999_ns",
+)
+_OPEN_FLOWS = 64
+"""Flows of an open loop where none are asked for. chosen: with one, an arrival waits whenever a request is under way,
+which caps the rate at that of a closed loop; 64 carry 20 000 requests a second with answers of up to 3 ms (Little)."""
+_REQUEST = "64"
+"""Bytes of a request where none are asked for."""
+_OPEN_ONLY = {
+    "offered_operations_per_s",
+    "missed_arrivals_ratio",
+    "response_time_p50_ns",
+    "response_time_p99_ns",
+}
+
+
+def windows(measured_s: float, warm_up: str = WARM_UP) -> dict[str, str]:
+    """The windows of a trial that measures so long."""
+    measured_ms = round(measured_s * 1000)
+    return {
+        "warm_up": warm_up,
+        "measured": f"{measured_ms}ms",
+        "drain": "100ms",
+        # Ten intervals, so that one trial has an interval of its own; 1 s at most, to see it move.
+        "interval": f"{min(1000, max(measured_ms // 10, 10))}ms",
+    }
+
+
+def limits(measured_s: float, background: str | None = None) -> dict[str, str]:
+    """Limits of a trial that measures so long: the idle machine is measured for `background`, or else a tenth of that, 0.1 s to
+    1 s, before the load and after it.
+    """
+    tenth_ms = min(1000, max(100, round(measured_s * 100)))
+    return {"background_window": background or f"{tenth_ms}ms"}
+
+
+def is_open(levels: Mapping[str, Any]) -> bool:
+    """Whether operations are due at times of their own (an open loop): at a rate, or at those of a trace."""
+    return "rate" in levels or levels.get("arrivals", "closed") != "closed"
+
+
+def hosts_of(to: str | None) -> dict[str, dict[str, str]]:
+    """The hosts of the experiment: two of this machine, or this one and the one that `--to` names. Raises ExperimentError."""
+    from iodyno.formats import ssh_hosts
+
+    if to is None:
+        return {"client": {"access": "netns"}, "server": {"access": "netns"}}
+    return {"client": {"access": "local"}, "server": ssh_hosts.named_by(to)}
+
+
+def tcp(
+    levels: Mapping[str, Any],
+    *,
+    seconds: float,
+    to: str | None,
+    repeat: int,
+    prove: str | None = None,
+    profile: bool = False,
+    background_window: str | None = None,
+) -> dict[str, Any]:
+    """Streams of bytes between two hosts."""
+    levels = {"size": _SIZES.get(levels.get("transport"), _SIZES[None]), **levels}
+    factors = {name: [levels[name]] for name in ("connections", "size")}
+    settings = {name: value for name, value in levels.items() if name not in factors}
+    return {
+        "name": "tcp",
+        "question": "What do these connections carry, and what does it cost?",
+        "hosts": hosts_of(to),
+        "workload": {"kind": "stream", "sender": "client", "receiver": "server", **settings},
+        "factors": factors,
+        "design": {"replicates": repeat},
+        **({"prove": prove} if prove else {}),
+        "windows": windows(seconds),
+        "limits": limits(seconds, background_window),
+        "outcomes": [
+            "goodput_bits_per_s",
+            *(("datagrams_per_s", "loss_ratio") if levels.get("transport") == "udp" else ()),
+            *(
+                f"{host}.{cost}"
+                for host in ("client", "server")
+                for cost in ("cpu_ns_per_kib", "cycles_per_kib")
+            ),
+        ],
+        "profile": profile,
+    }
+
+
+def rr(
+    levels: Mapping[str, Any],
+    *,
+    seconds: float,
+    to: str | None,
+    repeat: int,
+    connect: bool = False,
+    prove: str | None = None,
+    profile: bool = False,
+    background_window: str | None = None,
+) -> dict[str, Any]:
+    """Requests and answers between two hosts."""
+    size = {} if "sizes" in levels else {"size": _REQUEST}
+    levels = {"connections": str(_OPEN_FLOWS if is_open(levels) else 1), **size, **levels}
+    workload = CONNECT_REQUEST_RESPONSE if connect else REQUEST_RESPONSE
+    factors = {name: [levels[name]] for name in ("connections", "sizes" if "sizes" in levels else "size")}
+    settings = {name: value for name, value in levels.items() if name not in factors}
+    return {
+        "name": "rr",
+        "question": "How many requests do these flows get answered, how fast, and at what cost?",
+        "hosts": hosts_of(to),
+        "workload": {"kind": workload.name, "sender": "client", "receiver": "server", **settings},
+        "factors": factors,
+        "design": {"replicates": repeat},
+        **({"prove": prove} if prove else {}),
+        "windows": windows(seconds),
+        "limits": limits(seconds, background_window),
+        "outcomes": [
+            *outcomes_of_requests(levels),
+            *(f"{host}.cpu_ns_per_operation" for host in ("client", "server")),
+        ],
+        "profile": profile,
+    }
+
+
+def outcomes_of_requests(levels: Mapping[str, Any]) -> list[str]:
+    """What is worth showing of this load."""
+    opened = is_open(levels)
+    names = [name for name in _OUTCOMES if name in OUTCOMES and (opened or name not in _OPEN_ONLY)]
+    idle = {"loss_ratio"} if levels.get("transport") != "udp" else set()
+    idle |= {"connection_fairness"} if levels.get("connections", "1") == "1" else set()
+    return [name for name in names if name not in idle]
+
+
+def disk(
+    levels: Mapping[str, Any],
+    *,
+    seconds: float,
+    repeat: int = 1,
+    clients: int = 1,
+    to: str | None = None,
+    prove: str | None = None,
+    profile: bool = False,
+    background_window: str | None = None,
+) -> dict[str, Any]:
+    """Reads and writes of a target."""
+    from iodyno.formats import ssh_hosts
+
+    factors = {name: [levels[name]] for name in ("depth", "block")}
+    settings = {name: value for name, value in levels.items() if name not in factors}
+    host: dict[str, Any] = {"access": "local"} if to is None else ssh_hosts.named_by(to, "--on")
+    if clients > 1:
+        host |= {"count": clients} | ({"access": "netns"} if to is None else {})
+    first = clients_named(clients)[0]
+    return {
+        "name": "disk",
+        "question": "How many operations does this target do, how fast, and at what cost?",
+        "hosts": {"client": host},
+        "workload": {"kind": DISK.name, "on": "client", **settings},
+        "factors": factors,
+        "design": {"replicates": repeat},
+        **({"prove": prove} if prove else {}),
+        "windows": windows(seconds),
+        "limits": limits(seconds, background_window),
+        "outcomes": [
+            *outcomes_of_target(levels, clients),
+            f"{first}.cpu_us_per_io",
+            f"{first}.device_busy_ratio",
+        ],
+        "profile": profile,
+    }
+
+
+def outcomes_of_target(levels: Mapping[str, Any], clients: int = 1) -> list[str]:
+    """What is worth showing of this load."""
+    share = DISK.parameter("read")
+    assert share is not None
+    read = int(share.parse(levels.get("read", "100%")))
+    kinds = [kind for kind, there in zip(_CLASSES, (read > 0, read < 10**6), strict=True) if there]
+    names = ["iops", *(f"{kind}_bytes_per_s" for kind in kinds)]
+    if is_open(levels):
+        names += [
+            "offered_operations_per_s",
+            "missed_arrivals_ratio",
+            "response_time_p50_ns",
+            "response_time_p99_ns",
+        ]
+    for kind in kinds:
+        names += [f"{kind}_service_time_{name}_ns" for name in ("mean", "p50", "p99")]
+    if str(levels.get("sync", "none")) in ("fsync", "fdatasync"):
+        names += ["fsync_service_time_p50_ns", "fsync_service_time_p99_ns"]
+    return [*names, *(("fairness", "slowest_client_ratio") if clients > 1 else ())]
+
+
+def clients_named(clients: int) -> list[str]:
+    """What the hosts are called, and {host} in a target stands for."""
+    return ["client"] if clients == 1 else [f"client-{number}" for number in range(1, clients + 1)]
+
+
+def search(
+    levels: Mapping[str, Any],
+    *,
+    search_for: Mapping[str, Any],
+    seconds: float,
+    to: str | None,
+    profile: bool,
+    background_window: str | None = None,
+) -> dict[str, Any]:
+    """The largest rate that meets a goal: messages one way, or requests."""
+    one_way = parse_goal(search_for["goal"]).outcome == "loss_ratio"
+    law = "constant" if one_way else "poisson"
+    settings = {"arrivals": law, **levels}
+    if one_way:
+        settings.pop("answer", None)
+    outcomes = outcomes_of_requests({**levels, "rate": ""})
+    return {
+        "name": "search",
+        "question": f"Which is the largest rate with {search_for['goal']}?",
+        "hosts": hosts_of(to),
+        "workload": {
+            "kind": "stream" if one_way else "request_response",
+            "sender": "client",
+            "receiver": "server",
+            **settings,
+        },
+        "search": dict(search_for),
+        # A trial counts as a whole, and to read the sensors meanwhile keeps requests waiting.
+        "windows": windows(seconds, warm_up="200ms") | {"interval": f"{round(seconds * 1000)}ms"},
+        "limits": limits(seconds, background_window),
+        "outcomes": outcomes,
+        "profile": profile,
+    }

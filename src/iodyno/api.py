@@ -1,0 +1,299 @@
+"""What the command line does, as functions: read or make an experiment, run it, look at what it found."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from html import escape
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from iodyno import designs, quick, strategies
+from iodyno.analysis.frames import CampaignFrames
+from iodyno.campaign.folder import new_folder
+from iodyno.campaign.runner import run_campaign
+from iodyno.campaign.strategy import Strategy
+from iodyno.campaign.target_care import refuse_at_once
+from iodyno.core.design import Design, PlannedTrial
+from iodyno.core.errors import StoreError, TrialError
+from iodyno.core.experiment import Experiment
+from iodyno.core.warnings import Warning
+from iodyno.formats.experiment_file import experiment_text, parse_experiment, read_experiment
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyRelation
+
+    from iodyno.analysis.decisions.sides import PairVerdicts
+    from iodyno.campaign.strategy import Answer
+
+Folder = str | PathLike[str]
+_T = TypeVar("_T")
+
+
+class Campaign(CampaignFrames):
+    """What was measured, read from a campaign's folder. `answers`: what the strategies of the run that made it know at its end.
+
+    Its frames hold everything (`trials`, `records`, `outcomes`, ...); `frame()` is what a table of results shows.
+    """
+
+    answers: Mapping[str, Answer] = {}
+
+    def frame(self) -> DuckDBPyRelation:
+        """A row for each point: its levels, each outcome with the ends of its 95 % interval, what limits, and warnings."""
+        names = self.summary.asked
+        columns = {"point": "VARCHAR"} | self._factors
+        for name in names:
+            columns |= {name: "DOUBLE", f"{name}.low": "DOUBLE", f"{name}.high": "DOUBLE"}
+        columns |= {"trials": "BIGINT", "limiter": "VARCHAR", "warnings": "BIGINT"}
+        rows = []
+        for point in self.summary.points:
+            row: list[Any] = [point.id, *self._levels(point.id)]
+            for name in names:
+                found = point.outcomes.get(name)
+                row += [found.estimate, found.low, found.high] if found else [None, None, None]
+            rows.append([*row, point.finished, point.limiter.name, len(point.warnings)])
+        return self._table(columns, rows)
+
+    @property
+    def warnings(self) -> Sequence[Warning]:
+        """What changes the reading of a number, and of which."""
+        return self.summary.warnings
+
+    def report(self, path: Folder | None = None) -> Path:
+        """Write the page, `report.html` in the campaign's folder unless `path` says where. Raises StoreError."""
+        from iodyno.analysis.dataset import read_dataset
+        from iodyno.analysis.function_study import study_functions
+        from iodyno.report.html import write_dataset
+
+        dataset = read_dataset(self.folder)
+        place = self.folder / "report.html" if path is None else Path(path)
+        return write_dataset(dataset, self.summary, place, study_functions(dataset))
+
+    def heatmap(self, operation: str | None = None, path: Folder | None = None) -> str:
+        """Draw the times of an operation (`write`, `request`, ...) over all trials, as SVG, and into `path` where one is named.
+
+        Raises StoreError where no trial recorded it, with those that were.
+        """
+        from iodyno.analysis.dataset import read_dataset
+        from iodyno.analysis.heat_map.stored import Range, edges_for, grid_of
+        from iodyno.analysis.operation_times import of_all, times_of
+        from iodyno.report.heat_map import svg
+        from iodyno.report.heat_map.layout import Look, lay_out
+
+        trials = [trial for trial in read_dataset(self.folder).trials if trial.finished]
+        known = {times.key: times for times in of_all(map(times_of, trials))}
+        found = [times for key, times in known.items() if operation in (None, key[1])]
+        if not found:
+            there = ", ".join(sorted({key[1] for key in known})) or "none"
+            raise StoreError(
+                f"no trial recorded {operation!r}", where=str(self.folder), advice=f"operations: {there}"
+            )
+        shown = Range()
+        grid = grid_of(found[0], edges_for(found[:1], shown), shown.scale)
+        drawn = svg.document([(lay_out(grid, {}, Look()), svg.script_data(grid))])
+        if path is not None:
+            Path(path).write_text(drawn, encoding="utf-8")
+        return drawn
+
+    def __repr__(self) -> str:
+        return f"Campaign({str(self.folder)!r}, {len(self.summary.points)} points, {len(self.summary.trials)} trials)"
+
+    def _repr_html_(self) -> str:
+        """A notebook shows the question, the first figure and the table."""
+        from iodyno.report.figures import FIGURES, draw
+        from iodyno.report.tables import source_tables
+
+        shown = [f"<p><b>{escape(self.summary.question)}</b></p>"]
+        figure = next((made for entry in FIGURES if (made := entry.make(self.summary)) is not None), None)
+        shown += draw(figure)[:1] if figure is not None else []
+        for table in source_tables(self.summary):
+            heading = "".join(f"<th>{escape(column.title)}</th>" for column in table.columns)
+            rows = "".join(
+                f"<tr>{''.join(f'<td>{escape(cell.text)}</td>' for cell in row)}</tr>" for row in table.rows
+            )
+            shown.append(f"<table><thead><tr>{heading}</tr></thead><tbody>{rows}</tbody></table>")
+        return "".join(shown)
+
+
+def read(file: Folder, *, quick: bool = False) -> Experiment:
+    """Read an experiment file; with `quick` its shorter form. Raises ExperimentError with all that is wrong in it."""
+    return read_experiment(str(file), quick=quick)
+
+
+def plan(experiment: Experiment) -> Design:
+    """Plan which trials an experiment runs, in which order. Raises ExperimentError where the design cannot be had."""
+    return designs.plan(experiment)
+
+
+def run(
+    experiment: Experiment,
+    *,
+    into: Folder = "campaigns",
+    strategy: Strategy | None = None,
+    resume: Folder | None = None,
+    progress: Callable[[str], None] | None = None,
+    destroy: Sequence[str] = (),
+) -> Campaign:
+    """Run an experiment and read what it found. What is finished stays, whatever happens.
+
+    `into`: the folder in which the campaign's own is made; `resume`: the campaign's folder to go on with. `strategy` decides
+    which points run, instead of those that the experiment asks for. `progress` is called with a line for each stage and trial.
+    `destroy`: targets on disks whose content may be lost. Raises AccessError and PreflightError where it cannot begin, and
+    TrialError where trials failed for good.
+    """
+    design = designs.plan(experiment)
+    if resume is None:
+        refuse_at_once(experiment, design)
+    folder = Path(resume) if resume is not None else new_folder(Path(into), experiment.name)
+    asked = [strategy] if strategy else strategies.of_experiment(experiment, design, folder)
+    watcher = _Watcher(progress or (lambda line: None))
+    outcome = _wait_for(
+        run_campaign(
+            experiment, design, folder, asked, resume=resume is not None, watcher=watcher, destroy=destroy
+        )
+    )
+    if outcome.failed:
+        first = outcome.failed[0]
+        raise TrialError(
+            f"{len(outcome.failed)} trials failed, the first of them: {first.reason}",
+            where=str(folder),
+            advice=f"run(..., resume={str(folder)!r}) goes on",
+        )
+    found = Campaign(folder)
+    found.answers = outcome.answers
+    return found
+
+
+def tcp(
+    connections: int = 1, size: str | int = "64KiB", seconds: float = 5, *, to: str | None = None, repeat: int = 1,
+    into: Folder = "campaigns", **parameters: Any,
+) -> Campaign:  # fmt: skip
+    """Measure rate and cost of streams between two namespaces of this machine, or to the host `to` (`ssh:user@host`).
+
+    `parameters`: of the workload `stream`, as in an experiment file. Raises as `run` does.
+    """
+    levels = {"connections": connections, "size": size, "transport": "tcp", **parameters}
+    return run(_parsed(quick.tcp(_written(levels), seconds=seconds, to=to, repeat=repeat)), into=into)
+
+
+def rr(
+    connections: int = 1, size: str | int = "64B", answer: str | int = "64B", seconds: float = 5, *,
+    to: str | None = None, repeat: int = 1, into: Folder = "campaigns", **parameters: Any,
+) -> Campaign:  # fmt: skip
+    """Measure requests and answers: rate, times and cost. `parameters`: of the workload `request_response`. Raises as `run`."""
+    levels = {"connections": connections, "size": size, "answer": answer, "transport": "tcp", **parameters}
+    return run(_parsed(quick.rr(_written(levels), seconds=seconds, to=to, repeat=repeat)), into=into)
+
+
+def disk(
+    target: Folder, size: str | int = "1GiB", seconds: float = 5, *, depth: int = 1, block: str | int = "4KiB",
+    to: str | None = None, repeat: int = 1, into: Folder = "campaigns", **parameters: Any,
+) -> Campaign:  # fmt: skip
+    """Measure reads and writes of a file or a device: rate, times and cost. A file that is not there is laid out.
+
+    `parameters`: of the workload `disk`, as `read="70%"`. Raises as `run` does.
+    """
+    place = str(target) if to else str(Path(target).absolute())
+    levels = {"target": place, "working_set": size, "depth": depth, "block": block, **parameters}
+    if depth > 1:
+        levels.setdefault("interface", "io_uring")
+    return run(_parsed(quick.disk(_written(levels), seconds=seconds, to=to, repeat=repeat)), into=into)
+
+
+def search(
+    goal: str, *, low: str | int = 100, high: str | int = 1_000_000, precision: str = "2%", within: str = "60s",
+    seconds: float = 1, to: str | None = None, into: Folder = "campaigns", **parameters: Any,
+) -> Campaign:  # fmt: skip
+    """Find the largest rate that meets a goal, as `loss = 0` or `p99 <= 1ms`; `campaign.summary.found` has it.
+
+    `within`: time that the trials may take. Raises as `run` does.
+    """
+    levels = _written({"transport": "tcp", **parameters})
+    asked = {"goal": goal, "low": low, "high": high, "precision": precision, "time": within}
+    keys = quick.search(levels, search_for=asked, seconds=seconds, to=to, profile=False)
+    return run(_parsed(keys), into=into)
+
+
+def load(path: Folder) -> Campaign:
+    """Read the campaign in a folder. Raises StoreError when it is none."""
+    return Campaign(path)
+
+
+def compare(
+    before: Campaign | Folder, after: Campaign | Folder, *, least: float = 0.02
+) -> list[PairVerdicts]:
+    """Compare two campaigns at the points that both have: better, worse, same or undecided, each with its interval.
+
+    `least`: the relative change that matters. Verdicts are corrected together (Holm). Raises StoreError.
+    """
+    from iodyno.analysis.decisions.sides import Pair, compare
+
+    one, other = (each if isinstance(each, Campaign) else Campaign(each) for each in (before, after))
+    by_levels = {tuple(sorted(point.labels.items())): point for point in other.summary.points}
+    pairs = [
+        Pair(", ".join(f"{k}={v}" for k, v in point.labels.items()), point, twin, one.summary.asked)
+        for point in one.summary.points
+        if (twin := by_levels.get(tuple(sorted(point.labels.items()))))
+    ]
+    return compare(pairs, (one.summary, other.summary), least=least, control="holm")
+
+
+def _written(levels: Mapping[str, Any]) -> dict[str, Any]:
+    """Values as a file has them: text, but for switches."""
+    return {name: value if isinstance(value, bool) else str(value) for name, value in levels.items()}
+
+
+def _parsed(keys: Mapping[str, Any]) -> Experiment:
+    return parse_experiment(experiment_text(keys), file=str(keys["name"]), environment={})
+
+
+class _Watcher:
+    """A line for each stage and each trial that ended; nothing in between."""
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self._say = say
+
+    def on_stage(self, text: str) -> None:
+        self._say(text)
+
+    def on_trial_start(self, planned: PlannedTrial, attempt: int) -> None:
+        pass
+
+    def on_progress(self, host: str, progress: Mapping[str, Any]) -> None:
+        pass
+
+    def on_trial_end(self, planned: PlannedTrial, manifest: Mapping[str, Any]) -> None:
+        self._say(f"trial {manifest['trial']}: {manifest['status']}")
+
+    def on_warning(self, warning: Warning) -> None:
+        self._say(f"warning: {warning.line}")
+
+    def on_time_left(self, time_left_ns: int) -> None:
+        pass
+
+    def on_answer(self, answer: Answer, time_left_ns: int) -> None:
+        pass
+
+
+def _wait_for(work: Coroutine[Any, Any, _T]) -> _T:
+    """Its result, also where an event loop is running, as in a notebook; Ctrl-C ends it in order."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(work)
+    loop = asyncio.new_event_loop()
+    task = loop.create_task(work)
+    thread = threading.Thread(target=lambda: loop.run_until_complete(asyncio.wait([task])))
+    thread.start()
+    try:
+        thread.join()
+    except KeyboardInterrupt:
+        loop.call_soon_threadsafe(task.cancel)
+        thread.join()
+        raise
+    finally:
+        if not thread.is_alive():
+            loop.close()
+    return task.result()

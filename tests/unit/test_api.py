@@ -1,0 +1,100 @@
+"""The public names: what a script or a notebook relies on."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import re
+from pathlib import Path
+
+import pytest
+
+import iodyno
+
+FILE = """
+name: api
+question: What does it cost?
+hosts: {client: {access: simulated}, server: {access: simulated}}
+workload: {kind: stream, sender: client, receiver: server}
+factors: {connections: [1, 4], size: [64KiB]}
+design: {replicates: 2}
+windows: {warm_up: 100ms, measured: 300ms, drain: 50ms, interval: 100ms}
+outcomes: [goodput_bits_per_s, client.cpu_ns_per_kib]
+"""
+
+
+@pytest.fixture(scope="module")
+def experiment(tmp_path_factory: pytest.TempPathFactory) -> iodyno.Experiment:
+    file = tmp_path_factory.mktemp("api") / "api.yaml"
+    file.write_text(FILE)
+    return iodyno.read(file)
+
+
+@pytest.fixture(scope="module")
+def campaign(experiment: iodyno.Experiment, tmp_path_factory: pytest.TempPathFactory) -> iodyno.Campaign:
+    return iodyno.run(experiment, into=tmp_path_factory.mktemp("campaigns"))
+
+
+def test_the_names_are_few_sorted_and_documented() -> None:
+    assert 15 <= len(iodyno.__all__) <= 25
+    assert list(iodyno.__all__) == sorted(iodyno.__all__)
+    for name in iodyno.__all__:
+        found = getattr(iodyno, name)
+        if inspect.isclass(found) or inspect.isfunction(found):
+            assert inspect.getdoc(found), name
+    with pytest.raises(AttributeError, match="nosuch"):
+        iodyno.nosuch  # type: ignore[attr-defined]  # noqa: B018
+
+
+def test_a_row_of_the_frame_is_a_point(campaign: iodyno.Campaign) -> None:
+    frame = campaign.frame()
+    rows = [dict(zip(frame.columns, row, strict=True)) for row in frame.fetchall()]
+    assert [row["connections"] for row in rows] == [1, 4]
+    for row, point in zip(rows, campaign.summary.points, strict=True):
+        estimate = point.outcomes["goodput_bits_per_s"]
+        assert (row["goodput_bits_per_s"], row["goodput_bits_per_s.low"]) == (estimate.estimate, estimate.low)
+        assert row["trials"] == 2 and row["limiter"] == point.limiter.name
+
+
+def test_a_notebook_shows_question_figure_and_table(campaign: iodyno.Campaign) -> None:
+    shown = campaign._repr_html_()
+    assert "What does it cost?" in shown and "<svg" in shown and "<table>" in shown
+    assert not re.search("<script", shown)
+
+
+def test_a_campaign_is_drawn_reported_and_loaded_again(campaign: iodyno.Campaign, tmp_path: Path) -> None:
+    assert campaign.heatmap("write", tmp_path / "heat.svg").startswith("<svg")
+    assert (tmp_path / "heat.svg").read_text().startswith("<svg")
+    with pytest.raises(iodyno.IodynoError, match="no trial recorded 'fly'"):
+        campaign.heatmap("fly")
+    assert campaign.report(tmp_path / "page.html").read_text().startswith("<!")
+    again = iodyno.load(campaign.folder)
+    assert again.frame().fetchall() == campaign.frame().fetchall()
+
+
+def test_two_campaigns_are_compared(campaign: iodyno.Campaign) -> None:
+    found = iodyno.compare(campaign, campaign.folder, least=0.5)
+    assert [pair.pair.title for pair in found] == ["connections=1, size=64KiB", "connections=4, size=64KiB"]
+    assert {verdict.answer for pair in found for verdict in pair.verdicts} <= {"same", "undecided"}
+
+
+def test_a_campaign_runs_where_an_event_loop_does(experiment: iodyno.Experiment, tmp_path: Path) -> None:
+    async def notebook() -> iodyno.Campaign:
+        return iodyno.run(experiment, into=tmp_path, progress=lines.append)
+
+    lines: list[str] = []
+    found = asyncio.run(notebook())
+    assert len(found.summary.trials) == 4
+    assert sum(line.endswith(": finished") for line in lines) == 4
+    folder = found.folder
+    assert len(iodyno.run(experiment, resume=folder).summary.trials) == 4, "nothing is left to do"
+
+
+def test_what_is_wrong_is_raised(tmp_path: Path) -> None:
+    file = tmp_path / "wrong.yaml"
+    file.write_text(
+        FILE.replace("size: [64KiB]", "size: [64KiB], nosuch: [1]").replace("replicates: 2", "replicates: 0")
+    )
+    with pytest.raises(iodyno.ExperimentError) as wrong:
+        iodyno.read(file)
+    assert "nosuch" in str(wrong.value) and "replicates" in str(wrong.value)

@@ -173,3 +173,19 @@ def test_a_ladder_of_simulated_hosts(tmp_path: Path, capsys: pytest.CaptureFixtu
     ):
         assert run(words) == code
         assert said in capsys.readouterr().err
+
+
+def test_agents_are_started_anew_for_each_restart_and_wait_before_a_block(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "quiet.yaml"
+    file.write_text(EXPERIMENT)
+    counts = ("--blocks", "2", "--restarts", "2", "--trials", "2", "--pause", "0.01")
+    assert run(["noise", str(file), *counts, "--into", str(tmp_path / "into"), "--json"]) == 0
+    said = capsys.readouterr().err.splitlines()
+    happened = [line.split(" of ")[0] for line in said if line.startswith(("opening", "trial", "waiting"))]
+    opened, waited = "opening the hosts ...", "waiting for 0.01 s before the next block ..."
+    assert happened == [
+        *(opened, "trial 1", "trial 2", opened, "trial 3", "trial 4", waited),
+        *(opened, "trial 5", "trial 6", opened, "trial 7", "trial 8"),
+    ]

@@ -31,6 +31,7 @@ from iodyno.campaign.trial import Account
 from iodyno.core.errors import AccessError, TrialError
 from iodyno.core.experiment import Windows
 from iodyno.core.factor import Factor
+from iodyno.core.search import SearchSpec, parse_goal
 from iodyno.core.warnings import WarningCode
 from iodyno.hosts import guest, sandbox
 from iodyno.hosts.access import AgentProgram
@@ -162,6 +163,21 @@ def test_levels_that_cannot_be_had_are_skipped_and_said_so(
     ]
     again = asyncio.run(run(asked, tmp_path, resume=outcome.folder, program=program))
     assert again.finished == 1 and len(again.skipped) == 1, "resumed, it is what it was"
+
+
+def test_a_search_at_a_level_that_cannot_be_had_ends_and_the_others_go_on(
+    program: AgentProgram, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(path_levels, "_NEEDS", {"sandbox": lambda: "there is none"})
+    goal = SearchSpec(parse_goal("mean <= 1s"), low=100, high=200, precision=0.5)
+    plain = experiment("netns", factors=(Factor("path", ("sandbox", "zone")),), connections=1)
+    workload = replace(plain.workload, kind="request_response", settings={"arrivals": "constant"})
+    asked = replace(plain, workload=workload, search=goal)
+    outcome = asyncio.run(run(asked, tmp_path, program=program))
+    (skipped,) = outcome.skipped
+    first, second = outcome.answers["search"].content["found"]
+    assert (first["ended"], first["warning"], first["trials"]) == ("failed", skipped.reason, 0)
+    assert second["ended"] and second["trials"] == outcome.finished > 0
 
 
 def test_without_any_level_it_is_an_error(

@@ -333,8 +333,12 @@ class _Campaign:
         while planned := await self.course.due():
             if last and (pause_ns := self.course.pause_ns(last, planned)) is not None:
                 return pause_ns
+            settings = self._experiment.settings(planned.point.levels)
+            if reason := testbeds.skipped.levels.get(str(path_of(settings))):
+                self._ledger.mark(planned.order, "skipped", 0, reason=reason)
+                continue
             watcher.on_time_left(self._left_ns(self.course.batch))
-            await self.execute(testbeds.of(self._experiment.settings(planned.point.levels)), planned, watcher)
+            await self.execute(testbeds.of(settings), planned, watcher)
             self.course.ran(planned)
             last = planned
         return None

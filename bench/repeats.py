@@ -1,8 +1,8 @@
 """Intervals of single trials against the spread of independent repeats of the same load, which they are to tell beforehand.
 
 A load runs in repeats of one second each; each repeat alone gives an interval, all of them their spread. An interval that is
-right holds the middle of the other repeats as often as it says, where nothing but chance differs between trials; how much more trials
-differ than an interval of one knows is the ratio of the two.
+right holds the middle of the other repeats as often as it says, where nothing but chance differs between trials; how much
+more trials differ than an interval of one knows is the ratio of the two.
 """
 
 from __future__ import annotations

@@ -56,8 +56,7 @@ def strangers() -> Iterator[list[bool]]:
 
 # The port is the same for all.
 @pytest.mark.alone
-@pytest.mark.parametrize("transport", ["tcp", "tls"])
-@pytest.mark.parametrize("driver", ["threads", "epoll"])
+@pytest.mark.parametrize(("driver", "transport"), [("threads", "tcp"), ("epoll", "tls")])
 def test_strangers_that_say_nothing_end_no_campaign(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], driver: str, transport: str
 ) -> None:

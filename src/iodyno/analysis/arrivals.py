@@ -36,7 +36,7 @@ _STEPS = 100
 
 
 def is_open(trial: Trial) -> bool:
-    """Whether operations of the trial begin at arrivals."""
+    """Tell whether operations of the trial begin at arrivals."""
     sender = trial.end("send")
     return sender is not None and SENSOR in sender.readings
 
@@ -140,7 +140,7 @@ def fell_behind(trial: Trial) -> str | None:
 
 
 def _asked_closed(trial: Trial) -> bool:
-    """Whether its jobs say that nothing arrives: then no row has to be read for it."""
+    """Tell whether the trial's jobs say that nothing arrives: then no row has to be read for it."""
     jobs = [host.manifest.get("job") or {} for host in trial.hosts.values()]
     return bool(jobs) and all(
         "arrivals" in job and job["arrivals"] is None and not job.get("script") for job in jobs

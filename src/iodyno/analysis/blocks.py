@@ -24,7 +24,7 @@ CPU, which makes a round of the loop longer and never shorter."""
 
 @dataclass(frozen=True)
 class Blocks:
-    """What the law needs to know of a trial."""
+    """Parameters of a trial that the law needs."""
 
     under_way: int
     packets: int
@@ -32,7 +32,7 @@ class Blocks:
 
     @property
     def never_full(self) -> bool:
-        """Whether only the timeout hands blocks over."""
+        """True where only the timeout hands blocks over."""
         return self.under_way <= self.packets
 
     @property

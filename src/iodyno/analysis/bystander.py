@@ -1,4 +1,4 @@
-"""What a setting does for the workload, and what for the bystander: no tuning may favour one flow at another's cost.
+"""Effects of a setting on the workload and on the bystander: no tuning may favour one flow at another's cost.
 
 Both are measured in the same trials; a contrast is two points that differ in one factor. As everywhere, a change is claimed
 only where the intervals of the two points do not overlap.
@@ -24,7 +24,7 @@ INSTEAD: Mapping[str, str] = {
     "response_time_p99_ns": "response_time_p50_ns",
     "write_service_time_p99_ns": "write_service_time_p50_ns",
 }
-"""What stands for an outcome that cannot be had: trials with few operations have no 99th percentile."""
+"""Outcome that stands for one that cannot be had: trials with few operations have no 99th percentile."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Felt:
 
 @dataclass(frozen=True)
 class Trade:
-    """What taking `factor` from one level to the next does to both, at fixed `others` (labels of the points). `beside`: the
+    """Effects on both of taking `factor` from one level to the next, at fixed `others` (labels of the points). `beside`: the
     bystander's name.
     """
 
@@ -52,7 +52,7 @@ class Trade:
 
     @property
     def at_its_cost(self) -> bool:
-        """Whether one of the two is better off, and the other worse."""
+        """True where one of the two is better off, and the other worse."""
         ours, theirs = ({felt.better for felt in side} for side in (self.workload, self.bystander))
         return (True in ours and False in theirs) or (False in ours and True in theirs)
 

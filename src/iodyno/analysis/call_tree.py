@@ -182,7 +182,7 @@ def _depth_first(table: StackTable, levels: Sequence[_Level]) -> list[_Path]:
 
 
 def kind_of(function: Function | None, caller: Kind) -> Kind:
-    """What the CPU did there: interrupts are what runs below the functions that the kernel enters them by."""
+    """Return the kind of CPU work there: interrupts are what runs below the functions that the kernel enters them by."""
     if function is None:
         return "root"
     if function.space == "user":

@@ -57,7 +57,7 @@ def _connects(host: HostData, trial: Trial) -> Iterator[Warning]:
 
 
 def _both_ways(trial: Trial) -> Iterator[Warning]:
-    """What an end got in all, the other one sent. Over the measured window, less may have come than was sent."""
+    """Check that the other end sent all that an end got. Over the measured window, less may have come than was sent."""
     if trial.direction != "both" or len(trial.hosts) != 2:
         return
     for host, other in (tuple(trial.hosts.values()), tuple(trial.hosts.values())[::-1]):

@@ -221,7 +221,7 @@ def binomial_tail(k: int, n: int, share: float) -> float:
 
 @cache
 def _kendall_counts(n: int) -> tuple[int, ...]:
-    """How many orders of n things have 0, 1, 2, ... pairs out of order (Kendall, Biometrika 30 (1938) 81)."""
+    """Count the orders of n things that have 0, 1, 2, ... pairs out of order (Kendall, Biometrika 30 (1938) 81)."""
     counts = [1]
     for size in range(2, n + 1):
         longer = [0] * (len(counts) + size - 1)
@@ -268,7 +268,7 @@ def trend(values: Sequence[float]) -> tuple[float, float]:
 
 
 def differ(first: Sequence[float], second: Sequence[float]) -> float:
-    """How likely two means lie so far apart by chance (Welch 1947). Two values or more of each, not all of them equal."""
+    """Test two means for a difference and return the p-value (Welch 1947). Two values or more of each, not all of them equal."""
     (x, a), (y, b) = (_mean_and_error(values) for values in (first, second))
     freedom = (a + b) ** 2 / (a**2 / (len(first) - 1) + b**2 / (len(second) - 1))
     return 2 * t.sf(abs(y - x) / math.sqrt(a + b), freedom)
@@ -295,7 +295,7 @@ def ranks_of(values: Sequence[float]) -> list[float]:
 
 
 def shapiro(values: Sequence[float]) -> float:
-    """How likely a normal sample looks as little normal as this (Shapiro and Wilk 1965; Royston 1995, AS R94).
+    """Test a sample for normality and return the p-value (Shapiro and Wilk 1965; Royston 1995, AS R94).
 
     Of 4 to 5000 values.
     """
@@ -340,8 +340,8 @@ def _polynomial(x: float, *weights: float) -> float:
 
 
 def spreads_differ(groups: Sequence[Sequence[float]]) -> float:
-    """How likely the variances of normal samples lie so far apart by chance (Bartlett 1937). Two groups or more, each of two
-    values or more that are not all equal."""
+    """Test normal samples for equal variances and return the p-value (Bartlett 1937). Two groups or more, each of two values or
+    more that are not all equal."""
     freedoms = [len(group) - 1 for group in groups]
     variances = [_mean_and_error(group)[1] * len(group) for group in groups]
     whole = sum(freedoms)
@@ -354,7 +354,7 @@ def spreads_differ(groups: Sequence[Sequence[float]]) -> float:
 
 
 def means_differ(groups: Sequence[Sequence[float]]) -> float:
-    """How likely the means of normal samples of one variance lie so far apart by chance (one-way analysis of variance).
+    """Test normal samples of one variance for equal means and return the p-value (one-way analysis of variance).
 
     Two groups or more, not all of them of equal values.
     """

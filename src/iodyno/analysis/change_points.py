@@ -29,10 +29,10 @@ Change = tuple[int, float]
 
 
 class ChangeTest(Protocol):
-    """What finds the most telling places of a part of a series."""
+    """Test that finds the most telling places of a part of a series."""
 
     def most_telling(self, begin: int, end: int) -> tuple[Sequence[int], float] | None:
-        """Where the values from `begin` to before `end` change most, and the chance of that; None: nowhere."""
+        """Return the places where the values from `begin` to before `end` change most, and the chance of that; None: nowhere."""
 
 
 def change_points(length: int, test: ChangeTest) -> list[Change]:
@@ -75,7 +75,7 @@ class RankTest:
 
 
 def _is_step(ranks: Sequence[float], at: int) -> bool:
-    """Whether a step at `at` leaves less of the ranks' variation than a straight line."""
+    """Tell whether a step at `at` leaves less of the ranks' variation than a straight line."""
     n = len(ranks)
     mean = sum(ranks) / n
     left, right = sum(ranks[:at]) / at, sum(ranks[at:]) / (n - at)

@@ -1,4 +1,4 @@
-"""What the laws of operational analysis say of a closed loop, where nobody sees a single operation."""
+"""Laws of operational analysis, applied to a closed loop where nobody sees a single operation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How an outcome changes when one factor goes from one level to another, all others held.
+"""Change of an outcome when one factor goes from one level to another, all others held.
 
 The verdict is cautious. Where points have few trials and all points of the campaign spread alike, it is that of a t test of the
 logarithms with the pooled spread, and the bounds of the ratio hold with 99 % for all pairs of points at once (Bonferroni; so that
@@ -155,7 +155,7 @@ def outcome_changes(first: Mapping[str, Estimate], second: Mapping[str, Estimate
 
 
 def leaves_out_one(ratio: Estimate) -> bool:
-    """Whether the interval of a ratio lies to one side of 1; it may have no upper end."""
+    """Tell whether the interval of a ratio lies to one side of 1; it may have no upper end."""
     return (ratio.low is not None and ratio.low > 1) or (ratio.high is not None and ratio.high < 1)
 
 

@@ -1,4 +1,4 @@
-"""What a transmitted KiB, an operation and a packet cost a host in CPU, in all and by class.
+"""CPU cost of a transmitted KiB, an operation and a packet on a host, in all and by class.
 
 Busy time is wall time less idle time, over the CPUs of the host in the measured window. The classes and their tier
 are those of `cpu_classes`; idle time is exact in every tier, so that the cost in all is sound even where the split
@@ -40,7 +40,7 @@ TOLERANCE = 0.1
 """Share of a cost by which its parts may be off (chosen: what a background that wanders makes of a small load)."""
 _KIB_BYTES = 1024
 _TICK_NS = 10_000_000
-"""What /proc/stat counts in: USER_HZ is 100 on every architecture that Linux runs on today."""
+"""Unit in which /proc/stat counts: USER_HZ is 100 on every architecture that Linux runs on today."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Share:
 
 @dataclass(frozen=True)
 class Background:
-    """What a host does when no load runs.
+    """Activity of a host when no load runs.
 
     `ratio` is the busy share of its CPUs, the mean of the idle measurements; `error` how far it may be off because
     /proc/stat tells idle time in ticks of 10 ms (twice the standard deviation of the difference of two such; 0
@@ -73,14 +73,14 @@ class Background:
 
     @property
     def busy(self) -> Share:
-        """What is subtracted from the busy share; 0 when it was not measured (which is then said)."""
+        """Share that is subtracted from the busy share; 0 when it was not measured (which is then said)."""
         each = [ratio for ratio in (self.before, self.after) if ratio is not None]
         return Share(self.ratio or 0.0, _uncertainty(each, self.error / 2))
 
 
 @dataclass(frozen=True)
 class CostBasis:
-    """What cost is reckoned against: the background of each host, what counts as a cycle, how time was told apart.
+    """Basis that cost is reckoned against: the background of each host, what counts as a cycle, how time was told apart.
 
     `without_others`: why the cost leaves other tasks out, in all numbers of the campaign; empty when it does not.
     """
@@ -92,7 +92,7 @@ class CostBasis:
     without_others: str = ""
 
     def assumption(self, host: str) -> str:
-        """What the subtraction assumes."""
+        """State what the subtraction assumes."""
         known = self.background.get(host)
         if known is None or known.ratio is None:
             return "the machine does nothing else: its background was not measured"
@@ -133,7 +133,7 @@ def cycles(time_ns: float, hz: float) -> float:
 
 
 def normalised_ratio(share: float, rate: float, other_share: float, other_rate: float) -> float:
-    """How much more CPU one load takes than another for the same bytes: shares of CPU over rates in any one unit."""
+    """Return the ratio of the CPU that two loads take for the same bytes: shares of CPU over rates in any one unit."""
     return (share / rate) / (other_share / other_rate)
 
 
@@ -389,7 +389,7 @@ def background(name: str, idle: Mapping[str, Trial], accounting: Accounting) -> 
 def others_gave_way(
     trials: Iterable[Trial], background: Mapping[str, Background], accounting: Accounting
 ) -> str:
-    """Whether other tasks had less CPU time under load than on the idle machine, as a sentence; empty when not.
+    """Return a sentence where other tasks had less CPU time under load than on the idle machine; empty when they had not.
 
     What was subtracted for them was not there then. In one trial is enough: costs are compared with each other. A load that
     takes little of a machine with neighbours takes no points from them that could be seen, but all that it takes: there it
@@ -423,7 +423,7 @@ def choose_tier(trials: Iterable[Trial], idle: Iterable[Trial]) -> Tier:
 
 
 def counts_cycles(host: HostData) -> bool:
-    """Whether a host counted its cycles in every measured record. It is kept, as `cpu_classes.look`."""
+    """Tell whether a host counted its cycles in every measured record. The answer is kept, as by `cpu_classes.look`."""
     if "cycles" not in host.kept:
         host.kept["cycles"] = len(_cycle_parts(host)) == len(host.measured)
     return bool(host.kept["cycles"])

@@ -1,4 +1,4 @@
-"""Where a host's CPU time went: every nanosecond of its CPUs in one class.
+"""CPU time of a host by class: every nanosecond of its CPUs in one class.
 
 `usr`, `sys`  the load: tasks of the agent, in user and in kernel mode
 `irq`         hard interrupts
@@ -60,7 +60,7 @@ TIER_NOTES: Mapping[ClassTier, str] = {
     "irq_time": "tier irq_time: /proc/stat, interrupts timed",
     "tick": "tier tick: /proc/stat",
 }
-"""What a method says of its tier."""
+"""Note of a method on its tier."""
 _OF_STATES: Mapping[str, tuple[str, ...]] = {
     "usr": ("user", "nice"),
     "sys": ("system",),
@@ -73,7 +73,7 @@ _NO_OTHER = "/proc/stat does not tell the load from other tasks: user and system
 
 @dataclass(frozen=True)
 class Accounting:
-    """How the CPU time of a campaign was told apart.
+    """Method by which the CPU time of a campaign was told apart.
 
     `why` a trial had no exact classes; `partly`: some had them and some had not; `tick_hz`: timer ticks per second by
     host, where they are known.
@@ -91,8 +91,8 @@ class Accounting:
 
 @dataclass(frozen=True)
 class Look:
-    """What is asked of a host's CPU time before a tier is chosen. `read`: it looked at its CPUs; `exact`: it has exact classes of
-    the whole measured window, or nothing was measured; `why_not` otherwise; the times are the exact ones.
+    """Facts about a host's CPU time that the choice of a tier needs. `read`: it looked at its CPUs; `exact`: it has exact classes
+    of the whole measured window, or nothing was measured; `why_not` otherwise; the times are the exact ones.
     """
 
     read: bool
@@ -120,7 +120,7 @@ class Spent:
 
     @property
     def busy_ns(self) -> float:
-        """What is not idle."""
+        """Time that is not idle."""
         return self.whole_ns - self.classes["idle"]
 
 
@@ -176,7 +176,7 @@ def _that_read(trial: Trial) -> list[HostData]:
 
 
 def look(host: HostData) -> Look:
-    """What tells the tier of a campaign. It is kept: all trials are looked at before one is measured."""
+    """Return the facts that tell the tier of a campaign. They are kept: all trials are looked at before one is measured."""
     found: Look | None = host.kept.get("cpu")
     if found is None:
         each = spent(host, "bpf")
@@ -252,7 +252,7 @@ def busy_ratio(trial: Trial, name: str, accounting: Accounting) -> Measured:
 
 
 def _resolution(accounting: Accounting, host: HostData, whole_ns: float) -> float:
-    """What a share of the CPUs may be off by for the clocks behind it; `whole_ns`: time x CPUs."""
+    """Return the error that a share of the CPUs may have from the clocks behind it; `whole_ns`: time x CPUs."""
     if accounting.tier == "bpf":
         return EXACT_SPLIT
     return max(SPLIT_POINTS, 2 * TICK_NS * len(host.cpus) / whole_ns if whole_ns else 0.0)

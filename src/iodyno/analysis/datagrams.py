@@ -16,7 +16,7 @@ SENSOR = "datagram"
 """Name of the load's own counters of datagrams."""
 _SERVER = "server"
 _OVERFLOWS = ("counter=Udp.RcvbufErrors", "counter=Udp6RcvbufErrors")
-"""What the kernel dropped because a socket's receive buffer was full (RFC 4113 has no name for it)."""
+"""Counters of datagrams that the kernel dropped because a socket's receive buffer was full (RFC 4113 has no name for it)."""
 FOREIGN_LEAST = 1
 """Foreign datagrams that are said: any, as they take the server's time."""
 
@@ -84,7 +84,7 @@ def who_waits(trial: Trial) -> HostData | None:
 
 
 def given_up_ns(host: HostData) -> int:
-    """How long requests of this host were under way in the measured window that no answer came to: each until it was given up."""
+    """Return the time that requests of this host without an answer were under way in the measured window: each until given up."""
     job = host.manifest.get("job") or {}
     if host.role != "send" or job.get("workload") == "stream":
         return 0

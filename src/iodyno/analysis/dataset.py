@@ -62,7 +62,7 @@ class Trial:
 
     @property
     def finished(self) -> bool:
-        """Whether its numbers count."""
+        """True where its numbers count."""
         return self.status == "finished"
 
     @property
@@ -79,7 +79,7 @@ class Trial:
 
     @property
     def receivers(self) -> int:
-        """How many hosts receive: several only in a script that names them."""
+        """Number of hosts that receive: several only in a script that names them."""
         return sum(host.role == "receive" for host in self.hosts.values())
 
     def beside_readings(self, end: HostData, spans_ns: Mapping[int, int]) -> dict[int, int]:
@@ -175,13 +175,13 @@ class Dataset:
 
     @property
     def hosts(self) -> Mapping[str, Mapping[str, Any]]:
-        """What is known of each host."""
+        """Facts known of each host."""
         found = self.header.get("hosts", {})
         return found if isinstance(found, Mapping) else {}
 
     @property
     def calibration(self) -> Mapping[str, Mapping[str, Any]]:
-        """What the instrument found of itself on each host."""
+        """Findings of the instrument about itself on each host."""
         found = self.header.get("calibration", {})
         return found if isinstance(found, Mapping) else {}
 

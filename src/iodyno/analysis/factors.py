@@ -29,7 +29,7 @@ class FactorLevels:
 
     @property
     def varies(self) -> bool:
-        """Whether it has more than one level."""
+        """True where it has more than one level."""
         return len(self.levels) > 1
 
 

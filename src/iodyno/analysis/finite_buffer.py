@@ -34,7 +34,7 @@ _MEAN = "write_service_time_mean_ns"
 OF_PARTS = frozenset({_MEAN})
 """Outcomes whose intervals are looked at, also where a point has several trials."""
 HEADERS_BYTES = 8 + 20 + 14
-"""What UDP (RFC 768), IPv4 (RFC 791) and Ethernet put in front of the payload, as a queueing discipline counts a frame."""
+"""Bytes that UDP (RFC 768), IPv4 (RFC 791) and Ethernet put in front of the payload, as a queueing discipline counts a frame."""
 SATURATED = 1.4
 """Offered utilisation from which on the port is taken never to idle (chosen: an M/D/1/8 is then empty for 3e-5 of the time)."""
 IDLE = 0.2
@@ -124,7 +124,7 @@ def finite_buffer_of(
     measured: Mapping[str, Mapping[str, Measured]],
     outcomes: Mapping[str, Mapping[str, Estimate]],
 ) -> FiniteBuffer | None:
-    """What is known of the port; None where the experiment has none that theory can tell of: Poisson requests by datagrams
+    """Return the findings on the port; None where the experiment has none that theory can tell of: Poisson requests by datagrams
     of one size, to a bucket of one of their frames. `outcomes`: those of each point, which all of the report shows.
     """
     points: dict[str, list[Trial]] = {}
@@ -160,7 +160,7 @@ def finite_buffer_of(
 
 
 def limit(buffers: int) -> Limit:
-    """Where the mean queue of M/M/1 is as long as there are buffers, and where 1 % is lost."""
+    """Compute the utilisations where the mean queue of M/M/1 is as long as there are buffers, and where 1 % is lost."""
     # rho^2 / (1 - rho) = K
     full = (-buffers + math.sqrt(buffers**2 + 4 * buffers)) / 2
     return Limit(

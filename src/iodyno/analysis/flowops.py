@@ -1,4 +1,4 @@
-"""What a file program did, flowop by flowop, over the trials of a point; and its summary as users of Filebench expect it.
+"""Results of a file program, flowop by flowop, over the trials of a point; and its summary as users of Filebench expect it.
 
 Rates are counts over the measured window. With several trials intervals are over trials, else over the intervals of one
 (`analysis.interval`). Counts are sums over the whole run.
@@ -60,7 +60,7 @@ class Together:
 
 @dataclass(frozen=True)
 class FoundProgram:
-    """What the program did at one point, over all its finished trials. `elapsed_ns`: mean, from the start to the last flowop."""
+    """Results of the program at one point over all its finished trials. `elapsed_ns`: mean, from the start to the last flowop."""
 
     labels: Mapping[str, str]
     trials: int

@@ -1,4 +1,4 @@
-"""What the kernel says of the flows at the sender: retransmissions, segments, acknowledgements, limits.
+"""Flows at the sender as the kernel tells of them: retransmissions, segments, acknowledgements, limits.
 
 From `tcp_info` summed over all connections of the trial (RFC 4898 names most of these), and from the counters
 of the network device that carried most.

@@ -74,12 +74,12 @@ class ProfileChange:
 
     @property
     def compared(self) -> int:
-        """How many functions were compared."""
+        """Number of functions that were compared."""
         return len(self.functions)
 
     @property
     def moved(self) -> bool:
-        """Whether the cost of a KiB differs at all, by difference and by ratio."""
+        """True where the cost of a KiB differs at all, by difference and by ratio."""
         return _differ(self.total, self.total_ratio)
 
     def ranked(self, by: Part = "exclusive", top: int | None = None) -> list[FunctionChange]:
@@ -165,7 +165,7 @@ def profile_change(first: PointProfile, second: PointProfile) -> ProfileChange:
 
 
 def _surely(first: SampledCosts, second: SampledCosts, level: float) -> list[set[Verdict]]:
-    """What the wide intervals of each ratio say, by logarithms and by difference.
+    """Return the verdicts of the wide intervals of each ratio, by logarithms and by difference.
 
     Either way will do, as both are paid for by `level`: few samples are told by the difference, a large ratio of few trials
     by logarithms.
@@ -219,7 +219,7 @@ def _part(step: Estimate, total: Estimate, differ: bool) -> Estimate:
 
 
 def verdict_of(found: Bounds, number: int) -> Verdict:
-    """What the interval of one of many ratios says."""
+    """Return the verdict of the interval of one of many ratios."""
     if found.low[number] > 1:
         return "rises"
     return "falls" if found.high[number] < 1 else "unchanged"

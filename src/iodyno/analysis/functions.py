@@ -85,7 +85,7 @@ class FunctionCost:
 
 @dataclass(frozen=True)
 class ClassCost:
-    """What tasks of one owner took in one mode: `app` in `kernel`, and so on. Owner `idle`: interrupts without a task."""
+    """Cost of tasks of one owner in one mode: `app` in `kernel`, and so on. Owner `idle`: interrupts without a task."""
 
     owner: str
     mode: str
@@ -95,7 +95,7 @@ class ClassCost:
 
 @dataclass(frozen=True)
 class LayerCost:
-    """What a layer of the path took by itself, such as `TCP send`: what its functions call of other layers is theirs."""
+    """Cost of a layer of the path by itself, such as `TCP send`: what its functions call of other layers is theirs."""
 
     layer: str
     ratio: Estimate
@@ -104,7 +104,7 @@ class LayerCost:
 
 @dataclass(frozen=True)
 class Sampling:
-    """How the samples of a point were had, over its trials."""
+    """Sampling of a point, over its trials."""
 
     hz: int
     event: str
@@ -185,12 +185,12 @@ class PointProfile:
 
     @property
     def by_class(self) -> bool:
-        """Whether costs were made class by class."""
+        """True where costs were made class by class."""
         return any(weights is not EVEN for weights in self.weights)
 
     @property
     def method(self) -> str:
-        """How the intervals are made."""
+        """Method by which the intervals are made."""
         trials = len(self.rows)
         if trials > 1:
             return f"the wider of Wilson's interval over {self.samples} samples and the t interval over {trials} trials"
@@ -414,7 +414,7 @@ def point_profile(
 
 
 def class_weights(samples: Integers, times: Numbers | None) -> Numbers:
-    """What a sample of each part counts, so that all of a part together stand for its exact time (post-stratification, Holt and
+    """Return the weight of a sample of each part, so that all of a part stand for its exact time (post-stratification, Holt and
     Smith 1979); on the mean they count 1. A part of too few samples is taken together with the one that its time shows in.
     """
     if times is None or not times.sum() or not samples.sum():
@@ -443,12 +443,12 @@ def _class_times(host: HostData, reach: Reach) -> Numbers | None:
 
 
 def per_what(trial: Trial) -> Per:
-    """What a cost of a trial is of: a load on disks is asked for operations, of which not all move bytes."""
+    """Return the unit that a cost of a trial is of: a load on disks is asked for operations, of which not all move bytes."""
     return "operation" if trial.clients else "KiB"
 
 
 def _work(trial: Trial, spans_ns: Mapping[int, int]) -> list[tuple[float, int]]:
-    """What the load did in each measured interval, KiB delivered or operations, with its length beside readings of `spans_ns`."""
+    """Return the load's work in each measured interval, in KiB or operations, with its length beside readings of `spans_ns`."""
     by_operation = per_what(trial) == "operation"
     end = trial.end("send" if by_operation else "receive")
     if end is None:
@@ -504,7 +504,7 @@ _TIMES: Mapping[Reach, Callable[[Trial, str], tuple[Measured, str]]] = {
     "own": _own_per_kib,
     "user": _user_per_kib,
 }
-"""What the samples of a trial stand for."""
+"""Time that the samples of a trial stand for, by their reach."""
 
 
 def _per_kib(

@@ -66,14 +66,14 @@ class Histogram:
 
     @property
     def time_biased_mean(self) -> float:
-        """How long the operation is, in ns, that an instant falls into: sum of squares over sum; 0 when empty."""
+        """Mean length, in ns, of the operation that an instant falls into: sum of squares over sum; 0 when empty."""
         squares = sum(
             c * (sum(bounds_of(b)) / 2) ** 2 for b, c in zip(self.buckets, self.counts, strict=True)
         )
         return squares / self.sum_ns if self.sum_ns else 0.0
 
     def count_above(self, value: float) -> int:
-        """How many values are more than `value` ns, to within the bucket that it falls into."""
+        """Count the values that are more than `value` ns, to within the bucket that it falls into."""
         cell = bucket_of(math.ceil(value))
         return sum(c for b, c in zip(self.buckets, self.counts, strict=True) if b > cell)
 

@@ -1,4 +1,4 @@
-"""What one host of a trial reported, as values: records, histograms, and readings of sensors."""
+"""Report of one host of a trial, as values: records, histograms, and readings of sensors."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _ROWS: Mapping[str, Callable[[], Any]] = {
     "classes": dict,
     "sensed_times": dict,
 }
-"""What is made of the rows of the store, and how it is without any."""
+"""Values that are made of the rows of the store, and how they are without any."""
 
 
 @dataclass(frozen=True)
 class ClassCounts:
-    """What one class of operations did in an interval; `operations` ended well, `errors` did not."""
+    """Counts of one class of operations in an interval; `operations` ended well, `errors` did not."""
 
     bytes: int
     operations: int
@@ -32,7 +32,7 @@ class ClassCounts:
 
 @dataclass
 class Reading:
-    """What one sensor said at the end of an interval: growth of counters over `span_ns`, states of gauges."""
+    """Reading of one sensor at the end of an interval: growth of counters over `span_ns`, states of gauges."""
 
     span_ns: int
     cost_ns: int
@@ -42,7 +42,7 @@ class Reading:
 
 @dataclass(eq=False)
 class HostData:
-    """What one host of a trial reported. `readings`: by sensor, then by index of the record; `histograms`: service times;
+    """Report of one host of a trial. `readings`: by sensor, then by index of the record; `histograms`: service times;
     `more_histograms`: what else was counted so, by name (`response_time`, `lateness`, `waiting`, `batch`, `io.CLASS` and
     `response.CLASS`). `classes`: counts by class of operation, by index of the record, where the load has classes.
     `machine`: what it shares CPUs with; hosts of one machine have one. `sensed_times`: histograms that sensors counted, by
@@ -155,7 +155,7 @@ class HostData:
         return "; ".join(said) or f"sensor {sensor} was not read on {self.name}"
 
     def said_missing(self, sensor: str) -> list[str]:
-        """What the readings of a sensor lacked, each thing once: one lasts for many readings while others come and go."""
+        """List what the readings of a sensor lacked, each thing once: one lasts for many readings while others come and go."""
         lacks = (r.missing for _, r in sorted(self.readings.get(sensor, {}).items()) if r.missing)
         return list(dict.fromkeys(part for text in lacks for part in text.split("; ")))
 

@@ -35,13 +35,13 @@ Student's interval; 50, 100: 1.4 and 1.2, holding the mean of ten with 0.6 in 89
 _STEPS, _CLOSE = 30, 1e-6
 """Steps to a bound at the most, and how close is enough (chosen: 4 to 1000 batches take 3 to 9 steps)."""
 TOLD = 1.05
-"""How much wider an interval is by what windows cut off when that is said (chosen: what a reader would see)."""
+"""Least ratio of widths at which an interval is said to be wider by what windows cut off (chosen: what a reader would see)."""
 
 CUT_OFF = ", and one count more or less at the ends of a window"
-"""What is said then."""
+"""Text that is added then."""
 
 NOT_NEGATIVE = (0.0, None)
-"""Where the true value of a count, a rate or a time must lie."""
+"""Range in which the true value of a count, a rate or a time must lie."""
 
 
 def estimate(
@@ -128,7 +128,7 @@ def median_interval(values: Sequence[float]) -> Median | None:
 
 
 def _disagree(mean: float, low: float | None, high: float | None, middle: Median) -> bool:
-    """Whether the mean lies outside of the median's interval, or the median outside of the mean's; by more than rounding."""
+    """Tell whether the mean lies outside of the median's interval, or the median outside of the mean's; by more than rounding."""
     least = 1e-9 * abs(middle.estimate)
     if not middle.low - least <= mean <= middle.high + least:
         return True
@@ -212,7 +212,7 @@ def _cut_off(resolution: float) -> float:
 
 
 def _of_two(values: Sequence[float], coarse: bool) -> str:
-    """What an interval of two trials does not tell. `coarse`: it is that of whole operations."""
+    """State what an interval of two trials does not tell. `coarse`: it is that of whole operations."""
     if values[0] == values[1]:
         return "they do not differ, and what varies between trials is not known"
     if coarse:

@@ -193,7 +193,7 @@ NAMES: Mapping[str, tuple[str, ...]] = {
         *("fdget", "security_", "apparmor_", "entry_SYSRETQ"),
     ),
 }
-"""What the names of a layer's functions begin with. What is in two, as `sk_stream_write_space`, is in the one of the longest."""
+"""Prefixes of the names of a layer's functions. What is in two, as `sk_stream_write_space`, is in the one of the longest."""
 LAYERS = (*NAMES, REST, USER)
 
 

@@ -10,7 +10,7 @@ from iodyno.analysis.histogram import Histogram
 
 @dataclass(frozen=True)
 class Counted:
-    """What a share is of: so many of so many, such as 3 of 5400 datagrams that were lost."""
+    """Counts that a share is of: so many of so many, such as 3 of 5400 datagrams that were lost."""
 
     events: float
     of: float

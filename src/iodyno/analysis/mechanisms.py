@@ -22,7 +22,7 @@ EXACT = "cpu_exact"
 _ON_SLICES = "the load worked in the slice in which it is counted as in the rest of the warm-up beside it"
 MIB = 2**20
 SLICE_ENDS_NS = 150_000_000
-"""Where the slices end at the latest, counted from the begin of the warm-up (`agent/sense/src/exact/own_cost.rs`)."""
+"""Latest end of the slices, counted from the begin of the warm-up (`agent/sense/src/exact/own_cost.rs`)."""
 
 WARM_UP = "warm_up"
 _CALL_BY_CALL = ("threads", "epoll", "round_robin")
@@ -67,7 +67,7 @@ class MechanismChange:
 
     @property
     def changes(self) -> bool:
-        """Whether the interval of its ratio leaves out 1."""
+        """True where the interval of its ratio leaves out 1."""
         return leaves_out_one(self.ratio)
 
 

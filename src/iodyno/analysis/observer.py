@@ -1,4 +1,4 @@
-"""What the instrument itself takes of a host's CPUs while it measures.
+"""CPU time that the instrument itself takes on a host while it measures.
 
 Three parts, all of which lie in the cost that is measured: the programs in the kernel (events x their measured time
 each) with the timer's interrupts for samples, as the sensors `cpu_exact` and `block_times` say; the readings of the

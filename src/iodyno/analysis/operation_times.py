@@ -1,4 +1,4 @@
-"""How long operations took, interval by interval: the histograms of a trial, merged over hosts, cut into rows for a heat map.
+"""Times of operations, interval by interval: the histograms of a trial, merged over hosts, cut into rows for a heat map.
 
 Agents store a histogram of the layout `ll7` for every record interval and operation. Everything here adds counts of whole
 buckets, so that nothing is lost and nothing is rounded: a row's edges are borders of buckets.
@@ -23,10 +23,10 @@ Clock = Literal["service", "response"]
 ROWS_MOST = 60
 """Rows of a heat map (chosen: at 200 units of height a row is still three of them)."""
 _OF_ROLE = {"send": "write", "receive": "read", "alone": "io"}
-"""What the histogram without a class is of, by the role of a host."""
+"""Operation of the histogram without a class, by the role of a host."""
 _RESPONSE = "response_time"
 _SERVICE_OF_CLASS, _RESPONSE_OF_CLASS = "io.", "response."
-"""What stands before the class of an operation, in loads that have classes."""
+"""Prefixes of the class of an operation, in loads that have classes."""
 _NO_OPERATIONS = frozenset({"lateness", "waiting", "batch"})
 """Histograms that are not of an operation's own time."""
 _HELD_MOST = 32
@@ -64,7 +64,7 @@ class OperationTimes:
 
     @property
     def key(self) -> tuple[str, str, Clock]:
-        """What the same operation has in every trial."""
+        """Key that the same operation has in every trial."""
         return self.beside, self.operation, self.clock
 
     @property
@@ -114,7 +114,7 @@ def _of_hosts(hosts: Iterable[HostData], beside: str = "") -> Iterable[Operation
 
 
 def _of_devices(trial: Trial) -> Iterable[OperationTimes]:
-    """What the block device under the target took for reads and writes, on each machine that tells."""
+    """Yield the times that the block device under the target took for reads and writes, on each machine that tells."""
     for kind in ("read", "write"):
         parts = [
             (host, block_times.times_of(trial, host, operations=(kind,))) for host in trial.hosts.values()
@@ -211,7 +211,7 @@ class Rows:
 
     @property
     def count(self) -> int:
-        """How many rows."""
+        """Number of rows."""
         return len(self.edges) - 1
 
     def finer(self, rows_most: int) -> Rows:

@@ -1,6 +1,4 @@
-"""What every trial is held against. A broken law is shown beside the numbers; it never changes or removes
-one.
-"""
+"""Laws that every trial is held against. A broken law is shown beside the numbers; it never changes or removes one."""
 
 from __future__ import annotations
 
@@ -33,8 +31,8 @@ IDLE_POINTS = 0.05
 """Idle time by the kernel's switches and by /proc/stat agree within this (chosen: they differed by 1.3 points with a
 standard deviation of 3.9 under a load in step with the tick, and by less under all others)."""
 IDLE_CHANGE_NS = 2_000
-"""What the idle task itself takes for each switch to or from it, at most: going to sleep, waking up. It is idle time by
-the kernel's switches, and system time for /proc/stat (measured in a guest: 4 us for each time that a CPU sleeps)."""
+"""Longest time that the idle task itself takes for each switch to or from it: going to sleep, waking up. It is idle time by the
+kernel's switches, and system time for /proc/stat (measured in a guest: 4 us for each time that a CPU sleeps)."""
 STEAL_VOID = 0.01
 """From here on the cost is not the host's own (chosen: as much as two careful trials of one point differ)."""
 READING_LEAST = 0.005
@@ -56,7 +54,7 @@ GENERATOR_BUSY_LEAST = 0.95
 RECEIVER_LEAST = 0.25
 _ROUNDING = 1e-9
 _BUFFER_MAX = 32 << 20
-"""What a socket may hold where the kernel sizes it by itself: the most that any kernel has as third number of tcp_rmem by
+"""Bytes that a socket may hold where the kernel sizes it by itself: the most that any kernel has as third number of tcp_rmem by
 default (ip-sysctl.rst: 6 MiB; 32 MiB since Linux 6.16)."""
 
 
@@ -221,7 +219,7 @@ def _script(host: HostData) -> Mapping[str, Any]:
 
 
 def _speaks(host: HostData, *protocols: str) -> bool:
-    """Whether a script has connections of these protocols."""
+    """Tell whether a script has connections of these protocols."""
     return any(
         operation.get("protocol") in protocols
         for group in _script(host).get("groups", ())
@@ -352,8 +350,8 @@ def generator_warnings(trial: Trial) -> list[Warning]:
 
 
 def _observer(host: HostData, trial: Trial, accounting: Accounting) -> Iterator[Warning]:
-    """What the instrument takes is a column. Sensors change how a cost is read where little else was done; programs in the
-    kernel, which count exactly, are there in every trial."""
+    """Warn of the sensors' own cost, which changes how a cost is read where little else was done. What the instrument takes is a
+    column; programs in the kernel, which count exactly, are there in every trial."""
     taken = observer.reading_ratio(host)
     busy = (cpu_classes.busy_ratio(trial, host.name, accounting).value or 0.0) * len(host.cpus)
     if taken > OBSERVER_LEAST * busy > 0:
@@ -401,7 +399,7 @@ def _generator(host: HostData, trial: Trial) -> Iterator[Warning]:
 
 
 def receive_shares(trial: Trial) -> dict[int, float]:
-    """Where the machine of the receiver took packets from its devices: share by CPU. Empty: not known."""
+    """Return the share of each CPU in the packets that the receiver's machine took from its devices. Empty: not known."""
     receiver = trial.end("receive")
     if receiver is None:
         return {}

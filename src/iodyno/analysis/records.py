@@ -1,4 +1,4 @@
-"""What a load did in each interval of a host, and in parts of it."""
+"""Work of a load in each interval of a host, and in parts of it."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def parts_together(
 
 
 def parts_of(record: Record, values: Mapping[tuple[str, str], int]) -> tuple[Part, ...]:
-    """What a record's parts had, of amounts up to their ends; the last part ends with the record. None where they do not fit."""
+    """Return a record's parts from amounts up to their ends; the last part ends with the record. Empty where they do not fit."""
     upto = [(0, 0, 0)]
     for number in range(sum(metric == "part.end_ns" for metric, _ in values)):
         moved, done, end_ns = (

@@ -1,4 +1,4 @@
-"""How much trials of one point differ: the noise that a next design is planned with."""
+"""Variation between trials of one point: the noise that a next design is planned with."""
 
 from __future__ import annotations
 

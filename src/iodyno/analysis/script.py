@@ -1,4 +1,4 @@
-"""What a script did: group by group, transaction by transaction, flowop by flowop, at both ends.
+"""Results of a script: group by group, transaction by transaction, flowop by flowop, at both ends.
 
 Rates are counts over the time in which the things counted were done: from the first to the last operation of a
 transaction, not from the start of a command to its end; where iterations begin at a rate, each has the time to the next
@@ -109,7 +109,7 @@ class FoundGroup:
 
 @dataclass(frozen=True)
 class FoundScript:
-    """What the script did at one point, over all its finished trials. `sender`: the host that follows the profile;
+    """Results of the script at one point, over all its finished trials. `sender`: the host that follows the profile;
     `receivers`: those that it has to do with.
     """
 
@@ -234,7 +234,7 @@ def _transaction(
 
 
 def _cut(asked: _Json, position: int, mine: Sequence[_Json]) -> int:
-    """How often an operation that thinks was cut: iterations that count have all of the others."""
+    """Count how often an operation that thinks was cut: iterations that count have all of the others."""
     if asked["call"] != "think":
         return 0
     times = asked.get("count", 1) * asked.get("repeat", 1)

@@ -1,6 +1,6 @@
-"""What the two ends of a script got. The records of an end count what it moved, and what it sent over UDP may be lost: only its
-account tells what was taken. So the bytes of a record count in the share that the end took of all it moved: exactly where an end
-only sends or only takes, else as evenly over time as it moved.
+"""Bytes that the two ends of a script got. The records of an end count what it moved, and what it sent over UDP may be lost: only
+its account tells what was taken. So the bytes of a record count in the share that the end took of all it moved: exactly where an
+end only sends or only takes, else as evenly over time as it moved.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def operations_of(manifest: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def taken_bytes(manifest: Mapping[str, Any]) -> int:
-    """What an end took from start to end, of whichever other."""
+    """Return the bytes that an end took from start to end, of whichever other."""
     return sum(one["bytes"] for one in operations_of(manifest) if one["call"] in TAKES)
 
 

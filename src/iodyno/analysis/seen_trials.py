@@ -1,4 +1,4 @@
-"""What the rows of each trial are read for: outcomes, warnings and what limits, trial by trial, so that the rows can go again."""
+"""Outcomes, warnings and limiters that the rows of each trial are read for, trial by trial, so that the rows can go again."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from iodyno.core.warnings import Warning, WarningCode
 
 @dataclass(frozen=True)
 class Seen:
-    """What is left of a trial when its rows are gone: by host what the instrument took and how long was measured."""
+    """Values left of a trial when its rows are gone: by host what the instrument took and how long was measured."""
 
     warnings: tuple[Warning, ...]
     measured: Mapping[str, Measured]

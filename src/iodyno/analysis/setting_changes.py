@@ -1,4 +1,4 @@
-"""What was set differently at two points, of one campaign or of two: the workload, and its parameters as obtained."""
+"""Differences in the settings of two points, of one campaign or of two: the workload, and its parameters as obtained."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class SettingChange:
 
 
 def setting_changes(first: tuple[Dataset, str], second: tuple[Dataset, str]) -> list[SettingChange]:
-    """What differs between a point of one campaign and one of another, or of the same.
+    """Return the differences between a point of one campaign and one of another, or of the same.
 
     Of two kinds of workload that they are two is all that is said: parameters of one are none of the other.
     """

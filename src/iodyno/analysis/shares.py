@@ -59,7 +59,7 @@ class Variance:
 
 @dataclass(frozen=True)
 class SampledCosts:
-    """What was sampled at one point, for many functions at once.
+    """Samples of one point, for many functions at once.
 
     `counts`: samples of each function (column) in each trial (row); `samples`: of all functions, by trial;
     `costs`: what all samples of a trial together stand for (CPU nanoseconds per KiB), by trial; `cost_low` and
@@ -78,7 +78,7 @@ class SampledCosts:
 
     @property
     def trials(self) -> int:
-        """How many trials."""
+        """Number of trials."""
         return len(self.samples)
 
     @property
@@ -140,7 +140,7 @@ class SampledCosts:
 
     @cached_property
     def _usual(self) -> Usual | None:
-        """What is usual of the shares of the functions in `reference`."""
+        """Usual variance of the shares of the functions in `reference`."""
         if self.reference is None or self.trials < 2:
             return None
         known = self.reference.sum(axis=0) >= _COUNT_LEAST
@@ -266,7 +266,7 @@ def ratio_of(
 
 @dataclass(frozen=True)
 class Usual:
-    """What variance is usual: that of sampling and of a relative variation of work `common` to all, times `level`.
+    """Usual variance: that of sampling and of a relative variation of work `common` to all, times `level`.
 
     `lent`: degrees of freedom that this knowledge is worth beside those of a single function's own variance.
     """
@@ -277,7 +277,7 @@ class Usual:
 
 
 def usual_variance(values: Numbers, sampling: Numbers, gain: Numbers) -> Usual | None:
-    """What is usual of columns of `values` over rows, whose variance by sampling alone is `sampling`.
+    """Estimate the usual variance of columns of `values` over rows, whose variance by sampling alone is `sampling`.
 
     `gain`: how much a column's value grows with its work, relatively.
 
@@ -361,5 +361,5 @@ def _t_quantile(share: float, freedom: Numbers) -> Numbers:
 
 
 def _t_ratio(level: float) -> float:
-    """What a 95 % interval is stretched by for another level, as if it were normal."""
+    """Return the factor that a 95 % interval is stretched by for another level, as if it were normal."""
     return float(chance.norm.ppf((1 + level) / 2) / chance.norm.ppf((1 + LEVEL) / 2))

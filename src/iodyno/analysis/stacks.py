@@ -28,10 +28,10 @@ from iodyno.analysis.dataset import Dataset, Trial
 OWNERS = ("app", "other", "idle")
 MODES = ("user", "kernel")
 PARTS = ("app", "irq", "softirq", "other")
-"""What a stack belongs to, as the exact classes of CPU time have it: tasks of the agent, interrupts, other tasks."""
+"""Parts that a stack belongs to, as the exact classes of CPU time have it: tasks of the agent, interrupts, other tasks."""
 KERNEL = "kernel"
 SOFTIRQ = ("handle_softirqs", "__do_softirq", "do_softirq")
-"""What the names of functions begin with that run soft interrupts (kernel/softirq.c)."""
+"""Prefixes of the names of functions that run soft interrupts (kernel/softirq.c)."""
 HARDIRQ = (
     "asm_common_interrupt",
     "common_interrupt",
@@ -41,10 +41,10 @@ HARDIRQ = (
     "el1h_64_irq",
     "el0t_64_irq",
 )
-"""What the names of functions begin with that enter the kernel by an interrupt (arch/x86, arch/arm64)."""
+"""Prefixes of the names of functions that enter the kernel by an interrupt (arch/x86, arch/arm64)."""
 _RETURN = "irqentry_exit"
 _RETURN_TO_USER = "irqentry_exit_to_user"
-"""What the names of functions begin with that give a CPU back after an interrupt, also to another task; from user code."""
+"""Prefixes of the names of functions that give a CPU back after an interrupt, also to another task; from user code."""
 _TIMER = "cpu-clock"
 """The event of samples that a timer makes."""
 LATE = frozenset(
@@ -74,8 +74,8 @@ _FROM_USER = (
     "el0t_64_sync",
     "el0_svc",
 )
-"""What the names of functions begin with that enter the kernel from user code otherwise: they come first where the
-user's own frames could not be read."""
+"""Prefixes of the names of functions that enter the kernel from user code otherwise: they come first where the user's own frames
+could not be read."""
 _NESTED = 2
 """Of these, how many lie within each other at most: a register is written through a wrapper."""
 UNKNOWN = "[unknown]"
@@ -87,12 +87,12 @@ EVEN: Numbers = np.ones(len(PARTS))
 Space = Literal["user", "kernel"]
 Reach = Literal["all", "own", "user"]
 REACHES: tuple[Reach, ...] = ("all", "own", "user")
-"""What is sampled, the most first: everything, the agent's own threads, and of those user code only."""
+"""Reaches of sampling, the most first: everything, the agent's own threads, and of those user code only."""
 _SAID: Mapping[Reach, str] = {
     "own": "only the agent's own threads are sampled",
     "user": "only user code of the agent's own threads is sampled",
 }
-"""How an agent says in the manifest that it samples less than everything (`Reach::missing` in agent/profile/src/profiler.rs)."""
+"""Words in the manifest of an agent that samples less than everything (`Reach::missing` in agent/profile/src/profiler.rs)."""
 
 
 @dataclass(frozen=True)
@@ -283,13 +283,13 @@ def why_no_profile(trial: Trial, host: str) -> str:
 
 
 def what_lacks(trial: Trial, host: str) -> str:
-    """What a host's profile of a trial does not have and why, as the agent said; empty: nothing lacks, or nothing was said."""
+    """Return the gaps in a host's profile of a trial and why, as the agent said; empty: nothing lacks, or nothing was said."""
     data = trial.hosts.get(host)
     return str(((data.manifest.get("profile") if data else None) or {}).get("missing") or "")
 
 
 def reach_of(trial: Trial, host: str) -> Reach:
-    """How much of a host was sampled in a trial."""
+    """Return the part of a host that was sampled in a trial."""
     said = what_lacks(trial, host)
     return next((reach for reach, words in _SAID.items() if words in said), "all")
 

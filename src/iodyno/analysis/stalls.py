@@ -97,8 +97,8 @@ def _ends(trial: Trial) -> list[HostData]:
 
 
 def _on_purpose(trial: Trial, found: Sequence[float]) -> bool:
-    """Whether the longest of these gaps is one that the load makes: it pauses, or waits for an answer for as long as it always
-    does; nothing was due; or there are many.
+    """Tell whether the longest of these gaps is one that the load makes: it pauses, or waits for an answer for as long as it
+    always does; nothing was due; or there are many.
     """
     gap_ns = max(found)
     hosts = [*trial.hosts.values(), *trial.clients.values()]
@@ -124,14 +124,14 @@ def _pause_ns(job: Mapping[str, Any]) -> int:
 
 
 def _wait_ns(host: HostData) -> float:
-    """What an operation of a host usually takes, or the least round trip of its path where that is longer."""
+    """Return the usual time of an operation of a host, or the least round trip of its path where that is longer."""
     times = [host.histograms[r.index] for r in host.measured if r.index in host.histograms]
     trips = (r.values.get(("tcp.min_rtt_ns", "of=max"), 0) for r in host.measured_readings("tcp_info"))
     return max(merge(times).quantile(0.5) or 0.0, *trips, 0.0)
 
 
 def _program_pauses(job: Mapping[str, Any]) -> bool:
-    """Whether a file program has calls that wait, of any depth."""
+    """Tell whether a file program has calls that wait, of any depth."""
     left: list[Any] = [job.get("files")]
     while left:
         one = left.pop()

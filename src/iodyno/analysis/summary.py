@@ -1,4 +1,4 @@
-"""What a campaign found: `analyse(dataset)` gives everything that a report shows, as values."""
+"""Results of a campaign: `analyse(dataset)` gives everything that a report shows, as values."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ class PointSummary:
     skipped: str | None = None
 
     def knows(self, outcome: str) -> bool:
-        """Whether there is a number of this outcome."""
+        """Tell whether there is a number of this outcome."""
         found = self.outcomes.get(outcome)
         return found is not None and found.estimate is not None
 
@@ -171,7 +171,7 @@ class CampaignSummary:
 
     @property
     def on_disks(self) -> bool:
-        """Whether the load needs no other end: it reads and writes."""
+        """True where the load needs no other end: it reads and writes."""
         return bool(self.workload.get("hosts"))
 
     @property
@@ -269,7 +269,7 @@ def _trades(
 
 
 def decision_of(dataset: Dataset) -> Standing | None:
-    """Where the rule for stopping stands, of a campaign that has one and that was looked at."""
+    """Return the standing of the rule for stopping, of a campaign that has one and that was looked at."""
     stored = dataset.header.get("until")
     return Standing.from_json(stored) if stored else None
 
@@ -312,7 +312,7 @@ def unit_of(outcome: str) -> str:
 
 
 def basis_of(dataset: Dataset) -> CostBasis:
-    """What the cost of every trial of the campaign is made with: background, clock rates, tiers."""
+    """Return the basis for the cost of every trial of the campaign: background, clock rates, tiers."""
     hello = _hello(dataset)
     finished = [trial for trial in dataset.trials if trial.finished]
     with dataset.of_sensors(cpu_classes.CPU_EXACT, cpu_classes.CPU_TIMES, cost.CYCLES):
@@ -405,7 +405,7 @@ def _with_spreads(
 
 
 def _limiter(dataset: Dataset, point: str, mine: Sequence[Verdict]) -> Finding:
-    """What limits at the point: by the evidence of its trials, and by those that tested it."""
+    """Judge what limits at the point: by the evidence of its trials, and by those that tested it."""
     untestable = ((dataset.header.get("proof") or {}).get("untestable") or {}).get(point) or {}
     tests = [trial for trial in dataset.proofs if trial.point == point]
     return Finding(verdict.of_point(mine), proofs_of(tests, untestable))
@@ -577,7 +577,7 @@ def _named_outcomes(dataset: Dataset) -> tuple[str, ...]:
 
 
 def on_disks(dataset: Dataset) -> bool:
-    """Whether the load of the campaign needs no other end."""
+    """Tell whether the load of the campaign needs no other end."""
     return bool((dataset.experiment.get("workload") or {}).get("hosts"))
 
 

@@ -82,7 +82,7 @@ class TrialStudy:
     points: Mapping[str, tuple[OperationTimes, ...]] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
-        """Whether there is anything to see."""
+        """Tell whether there is anything to see."""
         return bool(self.views)
 
 

@@ -40,7 +40,7 @@ FLAT_ELASTICITY = 0.1
 differ by little even where the rate is proportional to them; there it is 1).
 """
 TOLD_ELASTICITY = 0.5
-"""Where the interval over a plateau reaches further, it may be nearer to proportional than to flat."""
+"""Elasticity beyond which the interval over a plateau may be nearer to proportional than to flat."""
 OWN_WAIT = 0.5
 """Share of the waiting below which the senders' own side has most of it."""
 
@@ -162,7 +162,7 @@ def locate(loads: Sequence[Load]) -> Wall:
 
 @dataclass(frozen=True)
 class _Noise:
-    """How rates vary from trial to trial: the variance of their logarithms, pooled over the loads of a line.
+    """Variation of rates from trial to trial: the variance of their logarithms, pooled over the loads of a line.
 
     Pooled as in a one-way analysis of variance (Montgomery, Design and Analysis of Experiments, chapter 3), as few
     trials of one load tell little. Logarithms: what varies between trials goes with the rate.
@@ -212,7 +212,7 @@ def _plateau(loads: Sequence[Load], noise: _Noise) -> tuple[int, int]:
 
 
 def _is_flat(loads: Sequence[Load], noise: _Noise) -> bool:
-    """Whether the rates of the loads cannot be told apart, or not by much, and do not rise with the clients.
+    """Tell whether the rates of the loads cannot be told apart, or not by much, and do not rise with the clients.
 
     Told apart by the F test of a one-way analysis of variance (Montgomery, chapter 3); whether the first load is below
     the others, as it is before the wall, by a contrast, which sees less.
@@ -279,7 +279,7 @@ def _not_told(flat: Sequence[Load], noise: _Noise) -> str | None:
 
 
 def _beyond(loads: Sequence[Load], last: int, noise: _Noise) -> list[str]:
-    """Whether the rate falls again to the right of the plateau."""
+    """Report a rate that falls again to the right of the plateau."""
     if last + 1 == len(loads):
         return []
     step, half, _ = _step([loads[last]], [loads[-1]], noise)
@@ -291,7 +291,7 @@ def _beyond(loads: Sequence[Load], last: int, noise: _Noise) -> list[str]:
 
 
 def _cheaper(loads: Sequence[Load], top: float, noise: _Noise) -> list[str]:
-    """Whether a cycle is shorter at some load than at the least one, which no waiting explains.
+    """Report a cycle that is shorter at some load than at the least one, which no waiting explains.
 
     D + Z is taken from the least load; the bound X <= N / (D + Z) is broken where it is less under load.
     """
@@ -308,7 +308,7 @@ def _cheaper(loads: Sequence[Load], top: float, noise: _Noise) -> list[str]:
 
 
 def _own_wait(flat: Sequence[Load]) -> list[str]:
-    """Whether the waiting of further clients is in the response, or on the senders' own side (their Z grows)."""
+    """Report waiting of further clients that is not in the response but on the senders' own side (their Z grows)."""
     first, last = flat[0], flat[-1]
     if not (first.responses_ns and last.responses_ns):
         return []

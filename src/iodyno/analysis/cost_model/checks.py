@@ -71,7 +71,7 @@ def checks_of(fit: Fit, variation: Variation) -> tuple[Check, ...]:
 
 
 def _rates(fit: Fit) -> tuple[Check, ...]:
-    """Whether every trial of an open loop carried the rate that it stands for."""
+    """Check that every trial of an open loop carried the rate that it stands for."""
     rates = fit.data.rates
     if not rates:
         return ()
@@ -270,7 +270,7 @@ def _neighbours(fit: Fit, residuals: Vector) -> tuple[float, float]:
 
 
 def _plots(fit: Fit) -> tuple[Check, ...]:
-    """Whether the errors of slow factors are those of whole plots; nothing where there are none."""
+    """Check that the errors of slow factors are those of whole plots; nothing where there are none."""
     plots = fit.data.plots
     if len(set(plots)) < 2 or len(set(plots)) == len(plots):
         return ()
@@ -352,7 +352,7 @@ def _one_more(fit: Fit, column: Vector) -> _More | None:
 
 
 def _left_over(fit: Fit) -> bool:
-    """Whether the residuals are more than rounding."""
+    """Tell whether the residuals are more than rounding."""
     return float(np.max(np.abs(fit.residuals))) > 1e-12 * float(np.max(np.abs(fit.data.values)))
 
 
@@ -372,7 +372,7 @@ class AtNoLoad:
 
     @property
     def warning(self) -> Warning | None:
-        """Where the origin is not on the line."""
+        """Warning where the origin is not on the line."""
         if not self.rejected:
             return None
         parts = []
@@ -389,8 +389,7 @@ class AtNoLoad:
 
 
 def at_no_load(model: CostModel, load: str) -> AtNoLoad:
-    """What the model says where the load is zero: only the background should be left (an operation that is not done costs
-    nothing).
+    """Evaluate the model at zero load: only the background should be left (an operation that is not done costs nothing).
 
     An extrapolation, made on purpose: it tests an assumption and predicts nothing. Half of the difference between the ends
     of each factor (the coefficient of its coded column at zero load). Raises ExperimentError where `load` is no number in

@@ -1,4 +1,4 @@
-"""How the levels of a factor become columns of a model: -1 to +1 over the range, with the unit carried along.
+"""Coding of the levels of a factor as columns of a model: -1 to +1 over the range, with the unit carried along.
 
 A number is coded as (v - centre) / half range (Box, Hunter and Hunter, Statistics for Experimenters, 2005, section 5.2), so
 that effects of factors with different units can be compared and are uncorrelated in a balanced design. Words are effect coded
@@ -39,7 +39,7 @@ class FactorScale:
 
     @property
     def numeric(self) -> bool:
-        """Whether a straight line over its levels has a meaning."""
+        """True where a straight line over its levels has a meaning."""
         return self.kind != "word"
 
     @property
@@ -146,14 +146,14 @@ class NumericCoding:
 
     @property
     def centre(self) -> float:
-        """What is coded as 0, on the scale of the coding."""
+        """Level that is coded as 0, on the scale of the coding."""
         if self.origin:
             return 0.0
         return (self.on_scale(self.low) + self.on_scale(self.high)) / 2
 
     @property
     def half_range(self) -> float:
-        """What is 1 on the coded scale: half the range, on the scale of the coding."""
+        """Length of 1 on the coded scale: half the range, on the scale of the coding."""
         if self.origin:
             return max(abs(self.low), abs(self.high))
         return (self.on_scale(self.high) - self.on_scale(self.low)) / 2
@@ -183,7 +183,7 @@ class NumericCoding:
         return ((self.on_scale(level) - self.centre) / self.half_range,)
 
     def inside(self, level: Natural) -> bool:
-        """Whether the level lies in the range of the data; a rounding error is none."""
+        """Tell whether the level lies in the range of the data; a rounding error is none."""
         slack = 1e-9 * (self.high - self.low)
         return not isinstance(level, str) and self.low - slack <= level <= self.high + slack
 
@@ -229,7 +229,7 @@ Coding = NumericCoding | WordCoding
 
 @dataclass(frozen=True)
 class Setting:
-    """Where one factor stands in a prediction: its coded columns, how that is written, and whether it lies in the range."""
+    """Place of one factor in a prediction: its coded columns, how that is written, and whether it lies in the range."""
 
     coded: tuple[float, ...]
     text: str

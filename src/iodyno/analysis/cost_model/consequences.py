@@ -1,4 +1,4 @@
-"""What follows from a cost for what to buy: cores for a load by level of what is compared, and how long an operation takes there.
+"""Consequences of a cost for what to buy: cores for a load by level of what is compared, and the time of an operation there.
 
 The way of a published study of two storage protocols, corrected: cores are those of a stated target utilisation, not of 100 %;
 response times have a percentile beside the mean; and beside one queue that all cores share stand queues of their own, which is
@@ -25,7 +25,7 @@ TARGET_UTILISATION = 0.7
 
 @dataclass(frozen=True)
 class Answers:
-    """How long operations take in seconds: mean, and the time that 1 % exceed."""
+    """Times of operations in seconds: mean, and the time that 1 % exceed."""
 
     mean_s: float
     p99_s: float

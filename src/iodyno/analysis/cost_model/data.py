@@ -1,4 +1,4 @@
-"""What a cost model is fitted to: levels, blocks, order in time and one outcome, a row a trial."""
+"""Data that a cost model is fitted to: levels, blocks, order in time and one outcome, a row a trial."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class CostData:
 
     @property
     def replicates(self) -> Mapping[int, int]:
-        """How many rows each point has."""
+        """Number of rows of each point."""
         return Counter(self.cells)
 
     def coded(self, name: str, code: Mapping[Natural, tuple[float, ...]]) -> Matrix:
@@ -201,7 +201,7 @@ def read_csv(
 def _is_factor(
     name: str, formula: str | None, names: Sequence[str], body: Sequence[tuple[int, list[str]]]
 ) -> bool:
-    """Whether a column whose name is that of a block or of an order is a factor all the same."""
+    """Tell whether a column with the name of a block or of an order is a factor all the same."""
     at = names.index(name)
     cells = [match for _, row in body if (match := _CELL.fullmatch(row[at]))]
     with_unit = len(cells) == len(body) and any(_kind(match[2]) != "number" for match in cells)

@@ -1,4 +1,4 @@
-"""What is to be decided from a model: cost of an operation, ratio of two levels, operations per core, cores needed.
+"""Quantities to decide by, derived from a model: cost of an operation, ratio of two levels, operations per core, cores needed.
 
 Each is a power product of one or two linear functions of the coefficients. Its interval is had in two ways that are both
 told: by the delta method (first-order error propagation; JCGM 100:2008, 5.2) and by a seeded bootstrap. A ratio whose
@@ -30,7 +30,7 @@ SEED = 1
 
 @dataclass(frozen=True)
 class CostUnit:
-    """What one unit of an outcome is in CPU seconds per operation (`per` operation), or in busy cores (`per` empty)."""
+    """Size of one unit of an outcome in CPU seconds per operation (`per` operation), or in busy cores (`per` empty)."""
 
     cpu_s: float
     per: str
@@ -81,7 +81,7 @@ class Derived:
 
     @property
     def warnings(self) -> tuple[Warning, ...]:
-        """What stands against it."""
+        """Warnings about the estimate."""
         return self.estimate.warnings
 
 

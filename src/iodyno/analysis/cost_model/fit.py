@@ -293,7 +293,7 @@ def _with_plots(plain: Fit) -> Fit | None:
 
 
 def _between_blocks(prepared: Prepared, coefficients: Vector, covariance: Matrix | None) -> float:
-    """What the variance of the mean of the blocks has beyond that of the trials in them.
+    """Return the variance of the mean of the blocks beyond that of the trials in them.
 
     The effects of a model are differences within blocks, and free of what the blocks differ by; a mean is not: another day is
     another block. Variance of the block effects over their number, more by (1 + r) / (1 - r) where neighbours are alike

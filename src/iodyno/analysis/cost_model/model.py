@@ -71,7 +71,7 @@ class CostModel:
         return columns_of(self.formula)
 
     def quantile(self, row: Vector) -> float:
-        """What the standard error of c'b is multiplied by for a 95 % interval: Student's t.
+        """Return the multiplier of the standard error of c'b for a 95 % interval: Student's t.
 
         Where blocks vary, its degrees of freedom are those of a sum of two variances (Satterthwaite 1946).
         """
@@ -100,7 +100,7 @@ class CostModel:
         return max(0.0, float(row @ self.covariance @ row)), blocks
 
     def coding(self, name: str) -> Coding:
-        """How a factor is coded. Raises ExperimentError for one that the model does not have."""
+        """Return the coding of a factor. Raises ExperimentError for one that the model does not have."""
         if name not in self.formula.codings:
             raise ExperimentError(
                 f"the model of {self.outcome} has no factor {name}",
@@ -110,7 +110,7 @@ class CostModel:
         return self.formula.codings[name]
 
     def settings(self, at: Mapping[str, str]) -> dict[str, Setting]:
-        """Where every factor stands; what `at` does not name is at the middle of its range, or an even mix of words.
+        """Return the setting of every factor; one that `at` does not name is at the middle of its range, or an even mix of words.
 
         Levels are written as people do: `read=50%`, `size=4KiB`, `protocol=tcp:70%+udp:30%`. Raises ExperimentError.
         """

@@ -48,7 +48,7 @@ class NotationError(ValueError):
 
 
 Term = tuple[Variable, ...]
-"""What is multiplied, each once; the empty one is the intercept."""
+"""Variables that are multiplied, each once; the empty term is the intercept."""
 _Terms = dict[frozenset[Variable], Term]
 """A set of terms in the order in which they came: `a:b` and `b:a` are the same one."""
 
@@ -117,7 +117,7 @@ class _Reader:
         self.rest = list(reversed(tokens))
 
     def sum(self, found: _Terms) -> _Terms:
-        """What is found with the terms of a sum added and taken out."""
+        """Read a sum and return `found` with its terms added and taken out."""
         sign = self._take("+", "-") or "+"
         while sign:
             # The sign before a sign, as in `a + -1`, turns it.

@@ -1,4 +1,4 @@
-"""What the trials of a stage of an exploration told: effects as ratios, noise, curvature."""
+"""Results of the trials of a stage of an exploration: effects as ratios, noise, curvature."""
 
 from __future__ import annotations
 

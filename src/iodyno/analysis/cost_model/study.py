@@ -1,4 +1,4 @@
-"""What an outcome of a campaign is made of: the data of a model from a campaign, and everything that is shown of a fit."""
+"""Study of the parts of an outcome of a campaign: the data of a model from a campaign, and everything that is shown of a fit."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class CostStudy:
 
     @property
     def warnings(self) -> tuple[Warning, ...]:
-        """What stands against the model."""
+        """Warnings about the model."""
         found = [check.warning for check in self.checks if check.warning]
         if self.no_load and self.no_load.warning:
             found.append(self.no_load.warning)

@@ -23,7 +23,7 @@ Matrix = NDArray[np.float64]
 
 INTERCEPT = "intercept"
 RANK_TOLERANCE = 1e-9
-"""What is left of a column of length 1 that counts as nothing (chosen: coded columns are exact to 1e-15)."""
+"""Length left of a column of length 1 that counts as nothing (chosen: coded columns are exact to 1e-15)."""
 
 Term = tuple[tuple[str, int], ...]
 """Factors with their powers; the empty one is the intercept."""
@@ -31,7 +31,7 @@ Term = tuple[tuple[str, int], ...]
 
 @dataclass(frozen=True)
 class Formula:
-    """What a formula asks for. `outcome` is None where it has no left-hand side."""
+    """Terms and codings that a formula asks for. `outcome` is None where it has no left-hand side."""
 
     outcome: str | None
     terms: tuple[Term, ...]

@@ -1,5 +1,5 @@
-"""What a model's terms explain: analysis of variance, allocation of variation, and which effects stand out without any
-replicate.
+"""Variation that a model's terms explain: analysis of variance, allocation of variation, and the effects that stand out without
+any replicate.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ def _f_test(
 
 
 def _lack_of_fit(fit: Fit, rest: float) -> tuple[Source, Source] | None:
-    """What the points' own means leave of the residuals, against the spread of replicates (Draper and Smith 1998, section 2.1).
+    """Split the residuals into lack of fit and pure error, the spread of replicates (Draper and Smith 1998, section 2.1).
 
     Block effects stay those of the model: replicates of a point in two blocks are set against each other less these. None
     without replicates, or where the model has a term for every point.
@@ -245,7 +245,7 @@ def lenth_pse(sizes: Vector) -> float:
 
 
 def two_level(model: CostModel) -> bool:
-    """Whether every factor is at two levels and linear, so that effects are differences of two means."""
+    """Tell whether every factor is at two levels and linear, so that effects are differences of two means."""
     return all(
         len(coding.factor.levels) == 2 and (not isinstance(coding, NumericCoding) or coding.half_range > 0)
         for coding in model.formula.codings.values()

@@ -63,7 +63,7 @@ def written(equation: Equation) -> Written:
 
 
 def natural_symbols(model: CostModel) -> dict[str, Variable]:
-    """What stands for each symbol of an equation where words keep their levels' names: in the units that `written` has."""
+    """Return the variable of each symbol in an equation where words keep their levels' names, in the units that `written` has."""
     found = {}
     for coding in model.formula.codings.values():
         for symbol, variable in _variables(coding).items():

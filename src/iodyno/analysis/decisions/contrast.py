@@ -1,4 +1,4 @@
-"""What one level costs against another, out of blocks of trials: least squares with a mean for each point and each block.
+"""Cost of one level against another, out of blocks of trials: least squares with a mean for each point and each block.
 
 Blocks in time take what drifts; each difference is made inside its block (randomised complete block design: Montgomery,
 Design and Analysis of Experiments, chapter 4). Where blocks are fractions of the points, so that no two trials of a block
@@ -64,7 +64,7 @@ class Estimator:
 
 
 def estimator(matrix: Matrix, contrast: Sequence[float]) -> Estimator | None:
-    """How a contrast of the coefficients is estimated. None when the design does not determine it.
+    """Return the estimator of a contrast of the coefficients. None when the design does not determine it.
 
     Weight and freedom by the general linear model, also where columns depend on each other (Searle, Linear Models 1971,
     chapter 5).

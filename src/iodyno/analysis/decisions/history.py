@@ -37,7 +37,7 @@ class ChangePoint:
 
 @dataclass(frozen=True)
 class History:
-    """What the history of one outcome at one point shows; or why it shows nothing."""
+    """Changes in the history of one outcome at one point; or the reason why it shows nothing."""
 
     changes: tuple[ChangePoint, ...]
     missing: str = ""

@@ -18,7 +18,7 @@ from iodyno.core.noise import LEVELS, NoiseSpec
 
 @dataclass(frozen=True)
 class Ladder:
-    """What a noise ladder found. `costs_s`: seconds that one more of each level takes, by level; `trials`: finished ones.
+    """Findings of a noise ladder. `costs_s`: seconds that one more of each level takes, by level; `trials`: finished ones.
 
     `allocations`: by outcome, how often to repeat each level.
     """
@@ -31,7 +31,7 @@ class Ladder:
 
 
 def spec_of(dataset: Dataset) -> NoiseSpec:
-    """How the ladder was built. Raises StoreError when the campaign is none."""
+    """Return the specification by which the ladder was built. Raises StoreError when the campaign is none."""
     stored = dataset.experiment.get("noise")
     if not stored:
         raise StoreError(

@@ -1,4 +1,4 @@
-"""Where the noise is: variance components of a nested experiment, what they let anybody claim, and where to repeat.
+"""Sources of noise: variance components of a nested experiment, what they let anybody claim, and where to repeat.
 
 Blocks > restarts > trials > intervals, each nested in the one before. The variance of the means at a level holds its own
 component and that of the levels below, divided by how many of them there are; taking these off leaves the
@@ -64,7 +64,7 @@ class Noise:
 
 @dataclass(frozen=True)
 class Allocation:
-    """How often to repeat a level within one of the next: `count`, None where the level above does not vary."""
+    """Repetitions of a level within one of the next: `count`, None where the level above does not vary."""
 
     level: str
     within: str
@@ -118,7 +118,7 @@ def noise(outcome: str, tree: Sequence[Tree], levels: Sequence[str] = LEVELS, *,
 
 
 def allocation(found: Noise, costs_s: Sequence[float], levels: Sequence[str] = LEVELS) -> list[Allocation]:
-    """How often to repeat each level but the slowest, for the narrowest interval in a given time.
+    """Compute the repetitions of each level but the slowest, for the narrowest interval in a given time.
 
     n_i = ceil(sqrt(c_(i+1)/c_i * T_i**2 / T_(i+1)**2)), lowest level first, with c the cost of one more at a level
     beside what it holds and T**2 its component (Kalibera and Jones 2013, "Rigorous benchmarking in reasonable time").
@@ -143,7 +143,7 @@ def _wanted(freedom: int) -> float:
 
 
 def _squares(tree: Tree, depth: int) -> tuple[int, float | None, list[_Square]]:
-    """How many values, the unweighted mean, and the mean squares of all levels below this node, pooled."""
+    """Return the number of values, the unweighted mean, and the mean squares of all levels below this node, pooled."""
     if depth == 0:
         assert isinstance(tree, (int, float))
         return 1, float(tree), []

@@ -17,7 +17,7 @@ from iodyno.core.design import Design
 def standing(
     dataset: Dataset, design: Design, spec: UntilSpec, blocks: int, before: Standing | None = None
 ) -> Standing:
-    """Where the rule stands after so many blocks of the design.
+    """Return the standing of the rule after so many blocks of the design.
 
     Trials that failed or are void are left out; their block still counts with the others. The sequence is tuned by the
     design and the limit on trials alone, and keeps its tuning when the limit is raised later.
@@ -72,7 +72,7 @@ def _plan(design: Design, spec: UntilSpec, before: Standing | None) -> Plan:
 
 
 def undetermined(design: Design, spec: UntilSpec) -> bool:
-    """Whether all trials of the design together could not tell the effect of the rule from others, whatever they measure."""
+    """Tell whether all trials of the design together cannot tell the effect of the rule from others, whatever they measure."""
     if spec.factor is None or spec.numerator is None or spec.denominator is None:
         return False
     levels = (spec.numerator, spec.denominator)

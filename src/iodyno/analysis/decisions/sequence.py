@@ -92,7 +92,7 @@ def bounds(fit: Fit, mixture: float, alpha: float = ALPHA) -> tuple[float, float
 
 
 def _bound(fit: Fit, away: float, mixture: float, alpha: float) -> float | None:
-    """Where the evidence is as much as it takes, on the side that `away` is on; None: nowhere."""
+    """Find the value at which the evidence is as much as it takes, on the side that `away` is on; None: nowhere."""
     near = 0.0
     while evidence(fit, fit.estimate + away, mixture) < 1 / alpha:
         near, away = away, 2 * away

@@ -1,4 +1,4 @@
-"""What is set against what: trials of two campaigns, of two points, or of two levels of a factor in the same blocks."""
+"""Sides of a comparison: trials of two campaigns, of two points, or of two levels of a factor in the same blocks."""
 
 from __future__ import annotations
 

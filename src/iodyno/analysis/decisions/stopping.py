@@ -32,12 +32,12 @@ TUNED_SHARE = 0.25
 """Share of the trials allowed at which the sequence is narrowest (chosen: decisions worth a sequence come early)."""
 _ALIKE = "all trials of a point gave exactly the same value, so that nothing is known of the spread"
 _FARTHEST = 20
-"""How many times the trials so far are looked ahead by doubling, to say how many more are needed."""
+"""Doublings by which the trials so far are looked ahead at the most, to say how many more are needed."""
 
 
 @dataclass(frozen=True)
 class Interval:
-    """What is known of the quantity of a rule, on the scale that it is looked at (`log` for ratios).
+    """Interval of the quantity of a rule, on the scale on which it is looked at (`log` for ratios).
 
     `counting`: standard uncertainty that no number of trials takes away, as whole operations were counted; part of the bounds.
     """
@@ -51,7 +51,7 @@ class Interval:
 
     @property
     def coarse(self) -> bool:
-        """Whether it is to be seen that whole operations were counted."""
+        """True where the interval shows that whole operations were counted."""
         if self.low is None or self.high is None:
             return False
         half, counting = (self.high - self.low) / 2, 1.96 * self.counting
@@ -60,7 +60,7 @@ class Interval:
 
 @dataclass(frozen=True)
 class Plan:
-    """What is fixed before the first trial: trials of a block that the rule is about, parameters, and the tuning.
+    """Choices fixed before the first trial: trials of a block that the rule is about, parameters, and the tuning.
 
     `whole_plots`: the factor keeps its level for as many trials as it can, which then are one measurement of it.
     """
@@ -113,7 +113,7 @@ class Judge:
         problem: str = "",
         unit: str = "1",
     ) -> Standing:
-        """Where it stands after so many blocks. `problem`: why trials have no value, where they have none."""
+        """Return the standing after so many blocks. `problem`: why trials have no value, where they have none."""
         rule = self.spec.rule
         found = self._find(observations)
         if found.missing == "" and found.fit is None:
@@ -241,7 +241,7 @@ class Judge:
         return round(more * trials / blocks)
 
     def _coarse(self, found: Interval) -> bool:
-        """Whether what windows cut off alone is as much as the answer may be off by, were the estimate the truth."""
+        """Tell whether what windows cut off alone is as much as the answer may be off by, were the estimate the truth."""
         needed = self._needed_half(found.fit, found) if found.fit and found.counting else None
         return needed is not None and 1.96 * found.counting >= needed
 
@@ -293,7 +293,7 @@ def _interval(spec: UntilSpec, plan: Plan, observations: Sequence[Observation]) 
 
 
 def _counting(trials: Sequence[Observation], spread: float) -> float:
-    """What trials of one level share because they count whole operations; nothing where that is not known of one of them."""
+    """Return the uncertainty that trials of one level share because they count whole operations; 0 where it is unknown of one."""
     if not min(each.resolution for each in trials):
         return 0.0
     return counting_error(fmean(each.resolution for each in trials), spread)

@@ -27,7 +27,7 @@ from iodyno.core.outcome import OUTCOMES
 Answer = Literal["better", "worse", "higher", "lower", "same", "undecided"]
 Control = Literal["holm", "bh", "none"]
 Scope = Literal["campaign", "two sessions", "sessions"]
-"""What a verdict holds for: one campaign, two sessions as they were, or whatever session comes."""
+"""Scope of a verdict: one campaign, two sessions as they were, or whatever session comes."""
 
 ALPHA = 0.05
 POWER = 0.8
@@ -58,7 +58,7 @@ class Sides:
 
     @property
     def scope(self) -> Scope:
-        """What a verdict on them holds for. A floor between campaigns is what sessions differ by, too."""
+        """Scope of a verdict on them. A floor between campaigns is what sessions differ by, too."""
         if self.paired:
             return "campaign"
         return "sessions" if self.sessions or self.floor else "two sessions"
@@ -66,7 +66,7 @@ class Sides:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What one comparison says. `ratio` is second over first; bounds of its 95 % interval, before any correction.
+    """Verdict of one comparison. `ratio` is second over first; bounds of its 95 % interval, before any correction.
 
     `p_value` is that of the claim made, or of the nearer one, by itself, and `p_adjusted` the same after the correction of all
     comparisons by `adjustment`; `least`: the effect that it was held against; `more_trials`: about how many more each side

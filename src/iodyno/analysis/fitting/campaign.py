@@ -73,7 +73,7 @@ _GRID = 61
 
 @dataclass(frozen=True)
 class LineFit:
-    """What a line of a campaign says. `refused`: why it says nothing; then all else but `compared` is empty.
+    """Results for a line of a campaign. `refused`: why it says nothing; then all else but `compared` is empty.
 
     `derived`: `capacity_per_s` and the wall `crossing`, or the knees of a scaling law. `points`, `curve`: of the fitted
     value (rate of a closed loop, response time in s of an open one); `responses`, `response_curve`: response times in s of
@@ -184,7 +184,7 @@ def fit_line(
 def fits_of(
     dataset: Dataset, measured: Mapping[str, Mapping[str, Measured]], factors: Sequence[FactorLevels]
 ) -> tuple[LineFit, ...]:
-    """What a report shows: the lines of requests along their first load that has enough levels; none of a search."""
+    """Return the fits of a report: the lines of requests along their first load that has enough levels; none of a search."""
     if (dataset.experiment.get("workload") or {}).get("kind") != "request_response" or dataset.experiment.get(
         "search"
     ):
@@ -336,7 +336,7 @@ def _rivals(fits: Sequence[Fit]) -> list[Fit]:
 
 
 def _wall(found: Fit) -> float:
-    """Where a closed model has its wall."""
+    """Return the load at which a closed model has its wall."""
     if found.model.name in ("usl", "amdahl"):
         return float(scaling.crossing(found.theta[1], found.theta[2] if len(found.theta) > 2 else 0.0))
     service, delay = found.theta
@@ -346,7 +346,7 @@ def _wall(found: Fit) -> float:
 def _unless_rivals_differ(
     known: Mapping[str, Estimate], chosen: Fit, fits: Sequence[Fit], line: Line
 ) -> Mapping[str, Estimate]:
-    """What is derived, unless a model that predicts as well has its wall beyond the data."""
+    """Withhold the derived values where a model that predicts as well has its wall beyond the data."""
     if line.is_open:
         return known
     most = float(chosen.loads[-1])

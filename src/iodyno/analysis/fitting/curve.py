@@ -44,7 +44,7 @@ _MEDIAN = 1.4
 Kendall and Stuart, The Advanced Theory of Statistics 1, section 14.6).
 """
 _WEIGHTS_MOST = 4.0
-"""How far a weight may be from the middle one (chosen: no load decides alone)."""
+"""Largest factor between a weight and the middle one (chosen: no load decides alone)."""
 
 
 @dataclass(frozen=True)
@@ -301,7 +301,7 @@ def _target(middles: Numbers, errors: Errors) -> Numbers:
 
 
 def _differ(values: Sequence[Sequence[float]]) -> bool:
-    """Whether loads differ by how much their trials spread (Bartlett's test at 1 %): else weights would be chance."""
+    """Tell whether loads differ in the spread of their trials (Bartlett's test at 1 %): else weights would be chance."""
     groups = [each for each in values if len(each) > 1 and min(each) < max(each)]
     return len(groups) > 1 and chance.spreads_differ(groups) < _DISTURBED
 

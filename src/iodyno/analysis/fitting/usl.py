@@ -30,7 +30,7 @@ that is a mode switch is 25 % off).
 SYSTEMATIC = 0.05
 """Errors that keep their sign too long are told from this size on (chosen: below it no decision changes)."""
 REACH = 2.0
-"""How far beyond the greatest load a curve is followed, in multiples of it, where it may be (chosen)."""
+"""Reach of a curve beyond the greatest load, as a multiple of it, where it may be followed (chosen)."""
 MARGINAL = 0.1
 """A further client adds a tenth of what the first has."""
 _CONDITION = 100.0
@@ -70,7 +70,7 @@ class Predicted:
 
 @dataclass(frozen=True)
 class Scaling:
-    """What the points say of how the rate scales. Every knee is an Estimate, None with its reason where it is not had.
+    """Scaling of the rate as the points tell it. Every knee is an Estimate, None with its reason where it is not had.
 
     `points`: each measured load with its prediction. `curve`: the same on a grid, for a picture. `beyond`: loads that were
     asked for. `notes`: what its reader must know.
@@ -219,7 +219,7 @@ def _starts(loads: Numbers, values: Numbers) -> Numbers:
 
 
 def significant(found: Fit, without: Fit) -> bool:
-    """Whether kappa is told from 0: the extra sum of squares (Bates and Watts, Nonlinear Regression, 1988, section 3.10)."""
+    """Tell whether kappa differs from 0: the extra sum of squares (Bates and Watts, Nonlinear Regression, 1988, section 3.10)."""
     if found.theta[2] <= 0:
         return False
     extra = (without.squares - found.squares) / found.deviation**2 if found.deviation else math.inf
@@ -279,7 +279,7 @@ def knees_of(found: Fit, share: float, coherent: bool, extrapolate: bool) -> dic
 
 
 def passed(crossing: Estimate, most: float) -> bool:
-    """Whether the greatest load lies past the wall, with all of its interval."""
+    """Tell whether the greatest load lies past the wall, with all of its interval."""
     return crossing.high is not None and crossing.high < most
 
 
@@ -321,7 +321,7 @@ def _refuse_beyond(load: float, most: float, crossing: Estimate, extrapolate: bo
 
 
 def _refuse_unidentified(loads: Sequence[Load]) -> None:
-    """Whether a, b and c of N / X = a + b (N - 1) + c N (N - 1) can be told apart at these loads.
+    """Raise ExperimentError unless a, b and c of N / X = a + b (N - 1) + c N (N - 1) can be told apart at these loads.
 
     The condition number of its columns, each of length 1 (Belsley, Kuh and Welsch, Regression Diagnostics, 1980, chapter 3).
     """
@@ -378,7 +378,7 @@ def _systematic(found: Fit) -> list[str]:
 
 
 def _too_few_runs(errors: Numbers) -> bool:
-    """Whether signs change less often than chance lets them, at 5 % (Wald and Wolfowitz 1940, exact)."""
+    """Tell whether signs change less often than chance lets them, at 5 % (Wald and Wolfowitz 1940, exact)."""
     signs = errors > 0
     above, below = int(signs.sum()), int((~signs).sum())
     runs = 1 + int(np.sum(signs[1:] != signs[:-1]))
@@ -397,7 +397,7 @@ def _too_few_runs(errors: Numbers) -> bool:
 
 
 def _superlinear(loads: Sequence[Load]) -> list[str]:
-    """Whether a client is faster among others than alone, which the law (sigma >= 0) cannot say."""
+    """Report a client that is faster among others than alone, which the law (sigma >= 0) cannot say."""
     least = loads[0]
     best = max(loads[1:], key=lambda each: each.middle / each.load)
     more = best.middle / best.load / (least.middle / least.load) - 1

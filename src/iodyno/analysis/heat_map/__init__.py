@@ -1,4 +1,4 @@
-"""What a grid of counts holds besides counts: quantiles a column, modes, stripes, bursts, change points.
+"""Features of a grid of counts: quantiles a column, modes, stripes, bursts, change points.
 
 Pure, on the standard library alone: a picture of ten million events has to be there in half a second, and importing numpy takes a
 third of it. Grids are small (some hundred columns and rows), so plain loops do.

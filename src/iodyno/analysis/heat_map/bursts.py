@@ -20,11 +20,11 @@ from iodyno.analysis.heat_map.stripes import high_row
 from iodyno.core.grid import Grid
 
 OUTLIER_SHARE = 0.01
-"""What of the events may be an outlier (chosen: the upper hundredth)."""
+"""Share of the events that may be outliers (chosen: the upper hundredth)."""
 LEAST_EVENTS = 5
 """Outliers that a burst has (chosen: with fewer, nobody would look)."""
 MOST_COLUMNS_RATIO = 0.2
-"""Where more of the columns stand out, it is no burst: the values have changed (chosen)."""
+"""Share of the columns that stand out above which it is no burst: the values have changed (chosen)."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ def find_bursts(grid: Grid) -> Bursts:
 
 
 def outliers_of_columns(grid: Grid) -> list[int]:
-    """How many outliers each column has."""
+    """Count the outliers of each column."""
     high = list(grid.over)
     border = high_row(grid, OUTLIER_SHARE)
     if border is not None:

@@ -23,7 +23,7 @@ SERIES = ("median", "p99", "rate")
 
 @dataclass(frozen=True)
 class Change:
-    """When, of what ("median", "p99" in the grid's unit, "rate" in events per second), from and to, and its chance.
+    """Change of a quantity ("median", "p99" in the grid's unit, "rate" in events per second): when, from and to, and its chance.
 
     Quantiles are upper edges of the rows that they lie in: a change within one row is none that has a size.
     """

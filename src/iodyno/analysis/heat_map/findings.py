@@ -16,7 +16,7 @@ from iodyno.core.grid import Grid
 
 @dataclass(frozen=True)
 class Findings:
-    """What a grid holds besides counts. Every finder has level 0.01, so that one plain grid in twenty has a false finding.
+    """Findings in a grid of counts. Every finder has level 0.01, so that one plain grid in twenty has a false finding.
 
     `not_looked_for`: by the name of a finding, why nothing could have been found.
     """
@@ -112,7 +112,7 @@ def _stripe_columns(grid: Grid, stripes: Stripes) -> list[set[int]]:
 
 
 def _is_in(grid: Grid, burst: Burst, stripe: set[int]) -> bool:
-    """Whether at least half of a burst lies in a stripe."""
+    """Tell whether at least half of a burst lies in a stripe."""
     own = set(_columns_of(grid, burst))
     return 2 * len(own & stripe) >= len(own)
 

@@ -40,7 +40,7 @@ reaches 1 in 2500)."""
 FINEST = 128
 """Rows by value an octave, as the reducer and the agents have them."""
 DIP_WITHIN = 0.002
-"""How well a dip is known, as a part of it (chosen: its chance is printed with two digits)."""
+"""Precision of a dip, as a part of it (chosen: its chance is printed with two digits)."""
 TICK = 0.3
 """Part of a row's events that may belong to the next one (chosen: half a tick, where a row has some two of them)."""
 FINE_ROW = 1 / 50
@@ -64,7 +64,7 @@ class Mode:
 
 @dataclass(frozen=True)
 class Modes:
-    """What is known of the modes. `p` is the chance of such a dip under one mode (None: not tested, and `why_not` says why).
+    """Findings on the modes. `p` is the chance of such a dip under one mode (None: not tested, and `why_not` says why).
 
     `dip`: the least radius with one mode, or one that tells nothing where the least is below it. `events_needed`: how many
     events would make the dip that is there significant; None where it is, or there is none.
@@ -341,7 +341,7 @@ def _knots(
 
 
 def _unseen(knots: Sequence[float], share: Sequence[float]) -> list[float]:
-    """How well shares are known at the edges of fine rows: a clock whose ticks are nearer than the rows are high, so that they
+    """Return the error of shares at the edges of fine rows: a clock whose ticks are nearer than the rows are high, so that they
     are not seen, puts one more or less of them into a row. Wider rows are known by their ends."""
     parts = [
         TICK * (high - low) if b - a <= FINE_ROW * b else 0.0

@@ -1,4 +1,4 @@
-"""What the heat maps of a campaign's points hold: the finders on the measured window of all trials of a point together.
+"""Findings in the heat maps of a campaign's points: the finders on the measured window of all trials of a point together.
 
 A campaign has many maps, and each finder is wrong in one of a hundred. So a finding of a campaign must have a chance below the
 level divided by the number of maps (Bonferroni), and of what remains the most telling one is `worst`.
@@ -32,7 +32,7 @@ APART, SHARE = 3.0, 0.1
 
 @dataclass(frozen=True)
 class MapFindings:
-    """What one map holds: of which point, operation and clock, its grid (seconds since a trial began), and the findings."""
+    """Findings in one map: its point, operation and clock, its grid (seconds since a trial began), and what was found."""
 
     point: str
     operation: str

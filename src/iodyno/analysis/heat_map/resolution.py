@@ -19,11 +19,11 @@ from dataclasses import dataclass, replace
 from itertools import pairwise, product
 
 STEPS = sorted([10.0**power for power in range(10)] + [2.0**power for power in range(1, 31)], reverse=True)
-"""What values may be multiples of: times have decimal steps, sizes and offsets binary ones."""
+"""Steps that values may be multiples of: times have decimal steps, sizes and offsets binary ones."""
 PARTS = (1, 2, 4, 8, 16, 32, 64)
 """Equal buckets from a power of two to the next, as histograms of programs have them."""
 OCTAVE_UNITS = (1.0, 1e3, 1e6)
-"""What powers of two are of: nanoseconds or bytes, microseconds, milliseconds."""
+"""Units of powers of two: nanoseconds or bytes, microseconds, milliseconds."""
 DIGITS = (1, 2, 3)
 """Decimal digits that a number may be rounded to."""
 RATIOS = range(1, 401)
@@ -55,7 +55,7 @@ class Resolution:
     place: float
     around: bool
     unit: float = 1.0
-    """What its buckets hold whole numbers of."""
+    """Unit of which its buckets hold whole numbers."""
     known_step: bool = False
     """Its values are multiples of one of `STEPS`, and so are known exactly."""
 
@@ -214,7 +214,7 @@ def _spans(rows: Sequence[Row], scale: Scale, *, rounded: bool = False) -> Itera
 
 
 def _slack(number: Callable[[float], float], edge: float) -> float:
-    """What rounding a value to a whole number may move its own number by."""
+    """Return the distance that rounding a value to a whole number may move its own number by."""
     return min(MOST_SLACK, number(edge + 1) - number(edge))
 
 
@@ -250,12 +250,12 @@ def _evidence(widths: Sequence[float], bucket: float) -> float:
 
 
 def _holds(begin: float, end: float, place: float) -> bool:
-    """Whether a row, which holds its lower edge and not its upper one, holds a value at `place` in a bucket."""
+    """Tell whether a row, which holds its lower edge and not its upper one, holds a value at `place` in a bucket."""
     return math.ceil(begin - place - 1e-9) + place < end - 1e-9
 
 
 def _common(pieces: Sequence[Row], begin: float, end: float) -> list[Row]:
-    """What of the pieces lies, moved by whole numbers, in the span from `begin` to `end` too."""
+    """Return the parts of the pieces that lie, moved by whole numbers, in the span from `begin` to `end` too."""
     return [
         (max(low, begin + whole), min(high, end + whole))
         for low, high in pieces

@@ -21,7 +21,7 @@ ROWS = 50
 
 @dataclass(frozen=True)
 class Range:
-    """What of the values is shown: edges in ns (None: as the data are), how many rows, and how they are cut."""
+    """Range of the values that is shown: edges in ns (None: as the data are), how many rows, and how they are cut."""
 
     low_ns: float | None = None
     high_ns: float | None = None
@@ -51,8 +51,8 @@ def edges_for(each: Sequence[OperationTimes], shown: Range) -> tuple[int, ...]:
 
 
 def within(times: OperationTimes, begin_s: float | None = None, end_s: float | None = None) -> OperationTimes:
-    """What is shown of an operation: its measured window, or where a begin or an end is asked for the intervals that begin from
-    there on and before, of any window."""
+    """Return the part of an operation that is shown: its measured window, or where a begin or an end is asked for the intervals
+    that begin from there on and before, of any window."""
     if begin_s is None and end_s is None:
         measured = tuple(column for column in times.columns if column.window == "measured")
         return replace(times, columns=measured) if measured else times

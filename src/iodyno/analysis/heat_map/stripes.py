@@ -44,10 +44,10 @@ TOPS = 6
 MOST_FREQUENCY = 0.4
 """Periods a column at most (chosen: nearer to a half a period of less than two columns cannot be told from one of more)."""
 MOST_WIDTH, LEAST_CONTRAST = 0.6, 2.5
-"""How much of a period a stripe may be, and how many times as many high values it must have: else it may be one of less than two
-columns (simulated: tests/unit/test_stripes.py)."""
+"""Largest share of a period that a stripe may be, and least ratio of its high values to those outside: else it may be one of less
+than two columns (simulated: tests/unit/test_stripes.py)."""
 HIGH_SHARE = 0.10
-"""What of the events is high: the upper tenth (chosen)."""
+"""Share of the events that are high: the upper tenth (chosen)."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class Stripes:
     p: float
 
     def hold(self, at_s: float) -> bool:
-        """Whether a time lies in one of them."""
+        """Tell whether a time lies in one of them."""
         return (at_s - self.first_s) % self.period_s < self.length_s
 
 
@@ -128,7 +128,7 @@ def _counts(grid: Grid, without: Collection[int], share: float) -> tuple[int, li
 
 
 def periods_tried(grid: Grid) -> int:
-    """How many periods a search tries."""
+    """Return the number of periods that a search tries."""
     return len(_frequencies(-(-grid.columns // -(-grid.columns // MOST_COLUMNS))))
 
 
@@ -164,7 +164,7 @@ def _without_trend(series: Sequence[float]) -> list[float]:
 
 @dataclass(frozen=True)
 class _Box:
-    """How much of the variance a box explains; its frequency in 1 / column, and its begin and width in periods."""
+    """Box of a search: the variance that it explains, its frequency in 1 / column, and its begin and width in periods."""
 
     explained: float
     frequency: float
@@ -172,7 +172,7 @@ class _Box:
     width: float
 
     def holds(self, column: int) -> bool:
-        """Whether the middle of a column lies in it."""
+        """Tell whether the middle of a column lies in it."""
         return ((column + 0.5) * self.frequency - self.begin) % 1.0 < self.width
 
 
@@ -247,7 +247,7 @@ def _box(values: Sequence[float], frequency: float, bins: int) -> _Box:
 
 
 def _most_cycles(values: Sequence[float], box: _Box) -> bool:
-    """Whether the box of most cycles has a good part of what the highest one has: a burst is in one of them."""
+    """Tell whether the box of most cycles has a good part of what the highest one has: a burst is in one of them."""
     by_cycle: dict[int, list[float]] = {}
     outside = []
     for column, value in enumerate(values):

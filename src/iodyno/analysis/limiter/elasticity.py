@@ -51,7 +51,7 @@ def elasticity(pairs: Sequence[Pair]) -> Elasticity | None:
 
 
 def judge(limiter: str, pairs: Sequence[Pair]) -> Proof:
-    """What the pairs say of the limiter.
+    """Judge the limiter by the pairs.
 
     A resource with slack makes itself felt when there is less of it, but not when there is more. So what counts is more
     of it, where that could be had; and only if that raised the rate, surely and by enough, less of it counts with it: where
@@ -91,7 +91,7 @@ def judge(limiter: str, pairs: Sequence[Pair]) -> Proof:
 
 
 def proofs_of(trials: Sequence[Trial], untestable: Mapping[str, str]) -> tuple[Proof, ...]:
-    """What the trials of a proof at one point say of each limiter, in the order in which they were planned.
+    """Judge each limiter by the trials of a proof at one point, in the order in which they were planned.
 
     `untestable`: limiters of which the plan says that no setting tests them, and why.
     """

@@ -58,7 +58,7 @@ def _transports(view: View) -> set[str]:
 
 
 def by_datagrams(view: View) -> bool:
-    """Whether the load goes by datagrams alone, whose sender does not learn what became of them."""
+    """Tell whether the load goes by datagrams alone, whose sender does not learn what became of them."""
     return _transports(view) <= {"udp"}
 
 
@@ -99,12 +99,12 @@ def retransmitting(view: View) -> Signal:
 
 
 def gauge(reading: Reading, metric: str) -> float | None:
-    """What a metric was, as the mean of the flows."""
+    """Return a metric as the mean of the flows."""
     return total(reading, metric, ("of=mean",))
 
 
 def cwnd_used(view: View) -> Signal:
-    """What the flows deliver in a round trip over their congestion window (of those that are there)."""
+    """Return the data that the flows deliver in a round trip over their congestion window (of those that are there)."""
     if why := no_account(view):
         return absent("tcp_info", why)
 

@@ -112,8 +112,8 @@ def waiting_packets(view: View) -> Signal:
 
 
 def unsteady(view: View) -> Signal:
-    """How the rate at which bytes left those queues varied: its standard deviation over the intervals, over its mean. A shaper
-    that always has something to pass on lets through the same.
+    """Return the variation of the rate at which bytes left those queues: its standard deviation over the intervals, over its
+    mean. A shaper that always has something to pass on lets through the same.
     """
     labels = _queues(view)
     if not labels:

@@ -34,11 +34,11 @@ class Criterion:
     above: bool = True
 
     def holds(self, value: float) -> bool:
-        """Whether the value passed the threshold."""
+        """Tell whether the value passed the threshold."""
         return value >= self.threshold if self.above else value <= self.threshold
 
     def nears(self, value: float) -> bool:
-        """Whether the value comes near."""
+        """Tell whether the value comes near the threshold."""
         return value >= NEAR_ABOVE * self.threshold if self.above else value <= NEAR_BELOW * self.threshold
 
 

@@ -76,7 +76,7 @@ class View:
         return int((self.host.manifest.get("ready") or {}).get("workers") or self.connections)
 
     def setting_of_sender(self, tunable: str) -> int | None:
-        """What the experiment sets of the sending host, by the tunable's name."""
+        """Return the value that the experiment sets on the sending host, by the tunable's name."""
         of = self.trial.settings
         found = of.get(f"{self.sender.name}.{tunable}", of.get(f"all.{tunable}"))
         return found if isinstance(found, int) else None
@@ -454,8 +454,8 @@ def lock_wait(view: View) -> Signal:
 
 
 def off_exclusion(view: View) -> Signal:
-    """How far the operations under way on average are from one (Little's law): 0 where workers exclude each other. Of workers
-    that share no lock, it is by chance where one is under way.
+    """Return the distance of the mean number of operations under way from one (Little's law): 0 where workers exclude each other.
+    Of workers that share no lock, it is by chance where one is under way.
     """
     if not (view.sender.manifest.get("job") or {}).get("serialised"):
         return absent("experiment", "the workers share no lock")

@@ -125,7 +125,7 @@ def outstanding(view: View) -> Signal:
 
 
 def has_roles(view: View) -> bool:
-    """Whether processes of a volume on this machine are part of the load."""
+    """Tell whether processes of a volume on this machine are part of the load."""
     return any(
         (roles.METRIC, f"role={role}") in reading.values
         for reading in view.host.measured_readings(roles.SENSOR)

@@ -16,7 +16,7 @@ from iodyno.analysis.storage import classes, devices
 from iodyno.core.limiter import HELD_LEAST, LIMITERS, UNKNOWN, Evidence, Suspect, Verdict
 
 NEAR_SCORE = 0.5
-"""What a window counts in which the criteria are only near their thresholds."""
+"""Score of a window in which the criteria are only near their thresholds."""
 _SCORE_LEAST = NEAR_SCORE * HELD_LEAST
 """Score of a suspect: that of criteria that are near their thresholds in as many windows as name a limiter."""
 _REACHED = "offered_load"
@@ -25,7 +25,7 @@ _PAUSES, _FULL = "application", ("softirq", "cpu")
 
 
 def of_trial(trial: Trial) -> Verdict:
-    """What limits the rate in a finished trial, by the evidence of both ends."""
+    """Judge what limits the rate in a finished trial, by the evidence of both ends."""
     found = signals_of(trial)
     if found is None:
         return Verdict(UNKNOWN, unseen=("the trial has not two ends with records",))
@@ -60,7 +60,7 @@ def signals_of(trial: Trial) -> dict[str, Signal] | None:
 def of_signals(
     found: Mapping[str, Signal], ends: Mapping[str, str], rules: Sequence[Rule] = RULES
 ) -> Verdict:
-    """What limits, by signals named with their host. `ends`: the host of each role."""
+    """Judge what limits, by signals named with their host. `ends`: the host of each role."""
     suspects: list[Suspect] = []
     unseen: list[tuple[str, str]] = []
     for rule in rules:
@@ -75,8 +75,8 @@ def of_signals(
 
 
 def of_point(verdicts: Sequence[Verdict]) -> Verdict:
-    """What limits at a point, by the verdicts of its trials: scores are their means, evidence that of all windows, also of trials
-    in which little spoke for it.
+    """Judge what limits at a point, by the verdicts of its trials: scores are their means, evidence that of all windows, also of
+    trials in which little spoke for it.
     """
     if not verdicts:
         return Verdict(UNKNOWN, unseen=("the point has no finished trial",), trials=0)
@@ -109,7 +109,7 @@ def _of_trials(name: str, verdicts: Sequence[Verdict]) -> Suspect:
 
 
 def _asked(suspect: Suspect) -> tuple[tuple[str, float], ...]:
-    """What tells the rules for one limiter apart."""
+    """Return the criteria that tell the rules for one limiter apart."""
     return tuple((evidence.signal, evidence.threshold) for evidence in suspect.evidence)
 
 
@@ -203,8 +203,8 @@ def _cause(suspect: Suspect) -> str:
 
 
 def _strength(suspect: Suspect) -> float:
-    """How far the evidence is beyond its thresholds: the least over the signals that have to be above one, as those below one go
-    no further than to 0.
+    """Return the distance of the evidence beyond its thresholds: the least over the signals that have to be above one, as those
+    below one go no further than to 0.
     """
     above = [(e.value or 0.0) / e.threshold for e in suspect.evidence if e.above]
     below = [2.0 - (e.value or 0.0) / e.threshold for e in suspect.evidence if not e.above]

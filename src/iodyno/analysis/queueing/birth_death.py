@@ -14,7 +14,7 @@ from itertools import accumulate
 from iodyno.analysis.queueing.times import Times
 
 _NEGLIGIBLE = 1e-17
-"""What is left out of a sum, as a share of it (chosen: a tenth of a unit in the last place of a double)."""
+"""Share of a sum that is left out of it (chosen: a tenth of a unit in the last place of a double)."""
 
 
 def stationary(ratios: Sequence[float]) -> list[float]:

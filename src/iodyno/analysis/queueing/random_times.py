@@ -18,7 +18,7 @@ from iodyno.core.errors import ExperimentError
 
 Times = NDArray[np.float64]
 FORMS = "constant, exponential, erlang(4), hyperexponential(4), lognormal(2)"
-"""How laws are written; the number is the stages of an Erlang law, and the SCV of the others."""
+"""Notation of laws; the number is the stages of an Erlang law, and the SCV of the others."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""How a rate grows with the load: the Universal Scalability Law, and Amdahl's law as its case without coherency.
+"""Growth of a rate with the load: the Universal Scalability Law, and Amdahl's law as its case without coherency.
 
 With N clients, threads or hosts (Gunther, Guerrilla Capacity Planning, 2007, chapter 4; the form with the rate of one as a
 third parameter: Gunther, arXiv:0808.1431):
@@ -74,7 +74,7 @@ def power(sigma: Number, kappa: Number) -> Numbers:
 
 
 def gain(loads: Number, sigma: Number, kappa: Number) -> Numbers:
-    """What one more client adds at N, as a share of lambda: the derivative of X(N) / lambda. No unit."""
+    """Return the gain of one more client at N, as a share of lambda: the derivative of X(N) / lambda. No unit."""
     n = np.asarray(loads, dtype=float)
     return np.asarray((1 - sigma - kappa * n**2) / (1 + sigma * (n - 1) + kappa * n * (n - 1)) ** 2)
 

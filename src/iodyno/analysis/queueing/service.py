@@ -30,7 +30,7 @@ class ErlangMixture:
 
     @property
     def name(self) -> str:
-        """What it is, in a sentence."""
+        """Name of the service law, in words."""
         if self.phases == 1:
             return "exponential service"
         return f"service of {self.phases - 1} or {self.phases} Erlang phases"

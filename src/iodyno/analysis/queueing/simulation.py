@@ -56,7 +56,7 @@ class Interval:
 
 @dataclass(frozen=True)
 class Simulated:
-    """What a simulation found. Times in s; waiting is all that is not service. `blocking_ratio`: share of the arrivals
+    """Results of a simulation. Times in s; waiting is all that is not service. `blocking_ratio`: share of the arrivals
     that found no place. `number_in_system`: by Little's law. `utilisation`: of a server, of a tandem the mean over its
     stations. `quantiles_s`: of the response time, by percentile.
     `precise`: whether the interval of the mean response is as narrow as was asked for.
@@ -248,7 +248,7 @@ def tandem(
 
 @dataclass(frozen=True)
 class Spread:
-    """What runs of a length give by chance: the middle 95 % of their loss ratios, and of their mean waits in s."""
+    """Spread of runs of a length by chance: the middle 95 % of their loss ratios, and of their mean waits in s."""
 
     blocking_ratio: tuple[float, float]
     waiting_time_s: tuple[float, float]
@@ -414,7 +414,7 @@ def batch_means(values: Times) -> Interval:
 
 
 def values_for(percent: float) -> int:
-    """How many values a percentile needs at the least."""
+    """Return the number of values that a percentile needs at the least."""
     return math.ceil(round(BEYOND_LEAST / (1 - percent / 100), 6))
 
 

@@ -1,4 +1,4 @@
-"""What a model says of a station: rates, means, probabilities and quantiles, and how they were had.
+"""Results of a model for a station: rates, means, probabilities and quantiles, and how they were had.
 
 Time runs from arrival (the beginning of the wait) to departure: response = waiting + service. `queue_length` counts those
 that wait, `number_in_system` also those in service. `utilisation` is the busy share of one server, so with losses it is
@@ -26,7 +26,7 @@ MOST_SQUARED_CV = 1e12
 
 @dataclass(frozen=True)
 class Method:
-    """How numbers were had: exact for the model as stated, or an approximation; where the formula is from."""
+    """Method by which numbers were had: exact for the model as stated, or an approximation; where the formula is from."""
 
     exact: bool
     source: str

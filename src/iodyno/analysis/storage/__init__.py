@@ -1,1 +1,1 @@
-"""What loads on disks did: rates and times by class, clients, devices, and whether the page cache was what it was to be."""
+"""Results of loads on disks: rates and times by class, clients, devices, and whether the page cache was what it was to be."""

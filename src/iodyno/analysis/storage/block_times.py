@@ -1,4 +1,4 @@
-"""How long operations took at the block device under the target, as the kernel counted them (sensor `block_times`).
+"""Times of operations at the block device under the target, as the kernel counted them (sensor `block_times`).
 
 The time in the queue is from when a request was made to when it was handed to the device; the service time of a device is
 from there to its completion. Buckets are those of the kernel's programs, 3.1 % wide: a quantile is off by 1.6 % at most.

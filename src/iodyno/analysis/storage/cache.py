@@ -1,4 +1,4 @@
-"""Whether the page cache was what the experiment asked for: proved by pages in it before the start, and by the block layer.
+"""Proof that the page cache was what the experiment asked for: by pages in it before the start, and by the block layer.
 
 `cached: no` holds when nearly nothing of the working set was in the page cache at the start, and the device gave (at least)
 the bytes that the load read. `cached: yes` holds when nearly all of it was there, and the device gave nearly nothing.

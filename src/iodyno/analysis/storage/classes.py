@@ -96,7 +96,7 @@ def _rate(
 
 
 def _block_bytes(trial: Trial) -> int:
-    """What one operation moves where all move the same; else 0."""
+    """Return the bytes that one operation moves where all move the same; else 0."""
     block = trial.settings.get("block")
     return block if isinstance(block, int) else 0
 

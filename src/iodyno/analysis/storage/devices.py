@@ -1,4 +1,4 @@
-"""What the block layer counted of the device under the target, on a client or on the host that serves.
+"""Counts by the block layer of the device under the target, on a client or on the host that serves.
 
 The device is the target itself, or the one that its file lies on, as the lab found it (`targets` of the manifest).
 Where it is not known, on another machine or behind a file system without a device, it is the one that moved most.
@@ -17,7 +17,7 @@ UNDER_WAY = ("disk.read_ns", "disk.write_ns")
 is counted as (blk_account_io_done of the kernel's block/blk-mq.c), and as what the device carries out
 (blk_account_io_flush of block/blk-flush.c; both are in field 11 of Documentation/admin-guide/iostats.rst)."""
 _TICK_NS = 11e6
-"""What its clock may have busy time off by: a tick of at most 10 ms (CONFIG_HZ from 100 on), and the file's whole millisecond."""
+"""Error that its clock may give busy time: a tick of at most 10 ms (CONFIG_HZ from 100 on), and the file's whole millisecond."""
 
 _FEW = 0.1
 """Operations in flight on average, so few that the time of two at once is a twentieth of all at most (chosen)."""
@@ -40,7 +40,7 @@ def device_of(trial: Trial, host: HostData) -> str | None:
 
 
 def per_second(trial: Trial, name: str, metric: str) -> Measured:
-    """What the device did per second: `disk.read_bytes`, `disk.write_bytes`."""
+    """Return the bytes that the device moved per second: `disk.read_bytes`, `disk.write_bytes`."""
     return _of_device(trial, name, (metric,), 1e9)
 
 

@@ -1,4 +1,4 @@
-"""How evenly the clients of one trial were served."""
+"""Fairness of service to the clients of one trial."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What the page cache took and gave: pages that became dirty and pages written back, of the machine (sensor `writeback`); what of
-a process's reads it answered.
+"""Work of the page cache: pages that became dirty and pages written back, of the machine (sensor `writeback`); the part of a
+process's reads that it answered.
 
 A page cache has no count of hits. What a process read is known, though, and so is what storage had to give for it
 (`read_bytes` of proc_pid_io(5), which counts where a read goes to a block device: read-ahead too, and only of the process that

@@ -21,7 +21,7 @@ SENSOR, METRIC = "roles", "role.cpu_ns"
 
 
 def are_known(host: HostData) -> bool:
-    """Whether processes beside the agent were seen on a host that work for the load."""
+    """Tell whether processes beside the agent that work for the load were seen on a host."""
     return bool(host.labels(SENSOR, METRIC))
 
 
@@ -48,7 +48,7 @@ def cpus_busy(trial: Trial, name: str, role: str) -> Measured:
 
 
 def bytes_per_s(trial: Trial, name: str, role: str, *metrics: str) -> Measured:
-    """What a role's processes read from storage (`role.read_bytes`), or what went over their network
+    """Return the bytes that a role's processes read from storage (`role.read_bytes`), or that went over their network
     (`role.received_bytes`, `role.sent_bytes`), per second; of several metrics the sum.
     """
     return _per_time(trial, name, role, metrics, 1e9)
@@ -124,7 +124,7 @@ def without_generator(trial: Trial, name: str, basis: CostBasis) -> Measured:
 
 
 def _others(trial: Trial, name: str) -> float:
-    """What the agents of other clients on the machine take, us for each operation."""
+    """Return the CPU time that the agents of other clients on the machine take, in us for each operation."""
     found = of_processes(trial, name, GENERATOR)
     return found.value or 0.0
 

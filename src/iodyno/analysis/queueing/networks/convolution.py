@@ -69,7 +69,7 @@ def steps(network: Network, populations: Sequence[int]) -> int:
 
 
 def affordable(network: Network, populations: Sequence[int]) -> bool:
-    """Whether the exact solution takes seconds, and has room in memory."""
+    """Tell whether the exact solution takes seconds, and has room in memory."""
     return steps(network, populations) <= MAX_STEPS and _cells(network, populations) <= MAX_CELLS
 
 

@@ -149,7 +149,7 @@ def solve_mva(network: Network) -> Solution:
 
 
 def affordable_mva(network: Network, population: int) -> bool:
-    """Whether one class is solved in seconds."""
+    """Tell whether one class is solved in seconds."""
     return population * (len(network.stations) + VISITS_BESIDE) <= MAX_VISITS
 
 

@@ -38,7 +38,7 @@ STEPS_MOST = 3_000_000
 
 @dataclass(frozen=True)
 class Percentiles:
-    """What the jobs of a class took. `quantiles_s`: of the response time in s, by percentile; `jobs` were counted."""
+    """Response times of the jobs of a class. `quantiles_s`: in s, by percentile; `jobs` were counted."""
 
     name: str
     jobs: int
@@ -62,7 +62,7 @@ class _Place(Protocol):
         """A job comes, to be served for `service` s."""
 
     def next_end(self, now: float) -> float | None:
-        """When the next job is done, in s; None: there is none."""
+        """Return the time when the next job is done, in s; None: there is none."""
 
     def go(self, now: float) -> _Job:
         """Takes away the job that is done now."""
@@ -129,7 +129,7 @@ class _Run:
         self._versions = [0] * len(names)
         self._order = count()
         self._events: list[tuple[float, int, int, int, _Job | None]] = []
-        """When, a number that no other has, the station or what is outside (-1), its version, and who begins there."""
+        """Time, a number that no other has, the station or what is outside (-1), its version, and who begins there."""
         self._times: list[list[float]] = [[] for _ in network.classes]
 
     def until(self, jobs: int) -> list[list[float]]:

@@ -1,4 +1,4 @@
-"""What a solved network says: of every class, of every station, and how it was had."""
+"""Results of a solved network: of every class, of every station, and how they were had."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from iodyno.core.network import ClosedClass, Network
 
 @dataclass(frozen=True)
 class Method:
-    """How the numbers were had. `exact`: of a network with a product form, but for rounding."""
+    """Method by which the numbers were had. `exact`: of a network with a product form, but for rounding."""
 
     name: str
     exact: bool
@@ -103,7 +103,7 @@ def composed(
 
 
 def _assumptions(network: Network) -> list[str]:
-    """What a product form takes for granted and this network does not give (Baskett et al., J. ACM 1975)."""
+    """List the assumptions of a product form that this network does not meet (Baskett et al., J. ACM 1975)."""
     found = []
     for station in network.stations:
         if station.kind == "delay" or station.discipline == "ps":

@@ -38,7 +38,7 @@ TRUE, FALSE = 1, 0
 
 version = "iodyno"
 cvar = SimpleNamespace(version=version)
-"""Where SWIG has the variables of a library."""
+"""Namespace where SWIG has the variables of a library."""
 
 __all__ = [
     "APPROX", "APPROXMSO", "BATCH", "CANON", "CEN", "DEMAND", "DLY", "EXACT", "FALSE", "FCFS", "ISRV", "LCFS", "MSC", "MSO",
@@ -62,7 +62,7 @@ _TIME_UNITS_S = {
 
 
 class _Model:
-    """What has been built since Init, in the script's unit of time, and its solution."""
+    """Model built since Init, in the script's unit of time, and its solution."""
 
     def __init__(self, name: str = "") -> None:
         self.name = name
@@ -155,7 +155,7 @@ def SetComment(text: str) -> None:
 
 
 def GetComment() -> str:
-    """What SetComment set."""
+    """Return the comment that SetComment set."""
     return _model("GetComment").comment
 
 
@@ -235,12 +235,12 @@ def GetQueueLength(node: str, work: str, kind: int) -> float:
 
 
 def GetStreamsCount() -> int:
-    """How many classes there are."""
+    """Return the number of classes."""
     return len(_model("GetStreamsCount").classes)
 
 
 def GetNodesCount() -> int:
-    """How many nodes there are."""
+    """Return the number of nodes."""
     return len(_model("GetNodesCount").stations)
 
 

@@ -1,4 +1,4 @@
-"""What strategies share: the trials of a campaign as an analysis reads them."""
+"""Parts that strategies share: the trials of a campaign as an analysis reads them."""
 
 from __future__ import annotations
 

@@ -105,7 +105,7 @@ class Explore:
         return self.done[-1]
 
     def answer(self) -> dict[str, Any]:
-        """What is known by now, as the exploration's folder holds it."""
+        """Return the findings so far, as the exploration's folder holds them."""
         kept = self.done[-1].stage.factors
         stages = [
             {

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class _History:
-    """What was tried at a point of the design. `stuck`: why a trial tells nothing, which ends the search there."""
+    """Levels tried at a point of the design. `stuck`: why a trial tells nothing, which ends the search there."""
 
     tried: list[Tried] = field(default_factory=list)
     spent_ns: int = 0
@@ -77,7 +77,7 @@ class Search(Strategy):
             history.stuck = found
 
     def answer(self) -> Answer | None:
-        """Where the search of each point stands. Each has its time; what one did not need is not left for the others."""
+        """Return the standing of each point's search. Each has its time; what one did not need is not left for the others."""
         if not self._known:
             return None
         last = self._known[-1]
@@ -94,7 +94,7 @@ class Search(Strategy):
         return max(history.spent_ns, self._elapsed_ns(base.id))
 
     def _tried(self, trial: Trial, level: int) -> Tried | str:
-        """What the trial told; in words, why it told nothing."""
+        """Return the result of the trial; in words, why it told nothing."""
         from iodyno.analysis.arrivals import later_ratio
         from iodyno.analysis.outcomes import OF_TRIAL
         from iodyno.analysis.physics import generator_warnings

@@ -49,7 +49,7 @@ class Until(Strategy):
         self._told.append(trial)
 
     def answer(self) -> Answer | None:
-        """Where the decision stands."""
+        """Return the standing of the decision."""
         found = self._standing
         if found is None:
             return None
@@ -72,7 +72,7 @@ class Until(Strategy):
 
 
 def _looked_at(folder: Path) -> Standing | None:
-    """Where the decision of a campaign stood when it was left. Raises StoreError when that cannot be read."""
+    """Read the standing of the decision of a campaign when it was left. Raises StoreError when that cannot be read."""
     stored = read_header(folder).get("until")
     try:
         return Standing.from_json(stored) if stored else None

@@ -15,9 +15,9 @@ from iodyno.report.sentence import About, Sentence
 
 SENTENCES = 3
 _QUESTIONS: tuple[About, ...] = ("decision", "search", "buffer", "wall", "fit")
-"""What an experiment was made to find, first of all; then comes what every campaign has."""
+"""Topics that an experiment was made to settle, told before those that every campaign has."""
 _RATE: tuple[About, ...] = ("peak", "rate")
-"""Where the rate is greatest says more than from where to where it goes."""
+"""Topics of the rate; the place where it is greatest says more than its range."""
 _ORDER: tuple[tuple[About, ...], ...] = (_QUESTIONS, ("beside",), ("cost",), ("change",), _RATE)
 _ASKS_LIMITER = re.compile(r"\blimit", re.IGNORECASE)
 _PICTURES: dict[About, tuple[str, ...]] = {
@@ -36,7 +36,7 @@ _PICTURES: dict[About, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class Answer:
-    """What stands first, what else there is to say, and the name of the picture (None without any figure)."""
+    """First sentences of the answer, further ones, and the name of the picture (None without any figure)."""
 
     first: tuple[Sentence, ...]
     more: tuple[Sentence, ...]
@@ -84,12 +84,12 @@ def answer(summary: CampaignSummary, said: Sequence[Sentence], figures: Sequence
 
 
 def asks_cost(summary: CampaignSummary) -> bool:
-    """Whether the first outcome that the experiment names is a cost."""
+    """Tell whether the first outcome that the experiment names is a cost."""
     return bool(summary.asked) and summary.asked[0].rpartition(".")[2].startswith(("cpu_", "cycles_"))
 
 
 def limiter_sentence(summary: CampaignSummary) -> list[str]:
-    """What limits the rate, and at how many of the points that ran; nothing when none did."""
+    """Name the limiters of the rate, each with its number of points of those that ran; nothing when none did."""
     ran = [point for point in summary.points if point.limiter.verdict.trials]
     if not ran:
         return []

@@ -15,11 +15,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 PAGE_BYTES = 1_350_000
-"""What a page may have (chosen: a tenth below the 1.5 MB that a report of fifty trials is to stay in)."""
+"""Size limit of a page (chosen: a tenth below the 1.5 MB that a report of fifty trials is to stay in)."""
 ORDER = ("outcomes", "evidence", "windows", "maps", "functions", "graphs", "panels")
 """Kinds of parts in the order in which they get room: numbers before pictures."""
 _COMPRESSED = 0.15
-"""What is left of a part's bytes, as they lie in a page (measured: 0.08 to 0.14)."""
+"""Size of a part as it lies in a page, as a share of its bytes (measured: 0.08 to 0.14)."""
 _LESS = 0.7
 """By how much room is taken back when a page has become too large all the same."""
 
@@ -29,14 +29,14 @@ _LEAST = 20_000
 
 @dataclass
 class Aside:
-    """What of a page lies compressed in it. `room`: bytes of each kind that stand in it as they are; None: all do."""
+    """Parts of a page that lie compressed in it. `room`: bytes of each kind that stand in it as they are; None: all do."""
 
     room: dict[str, int] | None = None
     sizes: Counter[str] = field(default_factory=Counter)
     parts: dict[str, str] = field(default_factory=dict)
 
     def fits(self, kind: str, size: int) -> bool:
-        """Whether a part of so many bytes stands in the page; when its kind has no room any more, later ones do not either."""
+        """Tell whether a part of so many bytes stands in the page; once its kind has no room, later ones do not either."""
         self.sizes[kind] += size
         if self.room is None:
             return True
@@ -48,7 +48,7 @@ class Aside:
         return False
 
     def __call__(self, kind: str, name: str, markup: str) -> bool:
-        """Whether a part is put aside."""
+        """Put a part aside where it has no room; return True if so."""
         if self.fits(kind, len(markup)):
             return False
         self.parts[f"{kind}-{name}"] = markup

@@ -1,4 +1,4 @@
-"""What blocks that follow the load (`adaptive`) held, as a sentence."""
+"""Packets in blocks that follow the load (`adaptive`), as a sentence."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the factors do to the workload and to the bystander, in sentences."""
+"""Effects of the factors on the workload and on the bystander, in sentences."""
 
 from __future__ import annotations
 
@@ -32,9 +32,7 @@ _WORDS = {
 
 
 def bystander_sentences(summary: CampaignSummary) -> Iterator[Sentence]:
-    """What the contrast that changes the two most does to both, with whether one pays for the other; then each contrast in which
-    one of them does.
-    """
+    """Describe the contrast that changes the two most, and whether one pays for the other; then each contrast where one does."""
     told = [trade for trade in summary.trades if trade.workload and trade.bystander]
     if not told:
         return
@@ -79,14 +77,14 @@ def _columns(beside: str, known: Collection[str]) -> dict[str, tuple[str, str]]:
 
 
 def _extent(trade: Trade) -> float:
-    """How much a contrast changes what is worse off by it; without that, the bystander (as a logarithm of ratios)."""
+    """Return the largest change of those worse off by a contrast; without any, of the bystander (as a logarithm of ratios)."""
     felt = [one for side in (trade.workload, trade.bystander) for one in side]
     worse = [one for one in felt if one.better is False] if trade.at_its_cost else list(trade.bystander)
     return max((abs(log(one.change.ratio)) for one in worse if one.change.ratio), default=0.0)
 
 
 def _both(trade: Trade) -> str:
-    """What the contrast changed of both, in per cent too, with the bounds of the two intervals set against each other."""
+    """Describe the changes of both, in per cent too, with the bounds of the two intervals set against each other."""
     sides = (("the workload's", trade.workload), (f"{_who(trade)}'s", trade.bystander))
     said = " and ".join(f"{whose} {_changed(felt)}" for whose, felt in sides)
     return f"{_opening(trade)}, {said}"
@@ -129,7 +127,7 @@ def _opening(trade: Trade) -> str:
 
 
 def sentence(trade: Trade) -> str:
-    """Who gains and who pays when the factor goes from one level to the other."""
+    """Say who gains and who pays when the factor goes from one level to the other."""
     return (
         f"{_opening(trade)}, "
         f"{_side('the workload', trade.workload)}, and {_side(_who(trade), trade.bystander)}:"

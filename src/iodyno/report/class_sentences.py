@@ -100,7 +100,7 @@ def _largest(point: PointSummary, host: str) -> tuple[str, float] | None:
 
 
 def part_of(share: float) -> str:
-    """What the largest of several shares is: most of the whole only where it is more than half of it.
+    """Name the largest of several shares: `most` only where it is more than half of the whole.
 
     >>> part_of(0.44), part_of(0.8)
     ('the largest part', 'most')

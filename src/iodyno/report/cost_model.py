@@ -43,7 +43,7 @@ class CostSection:
 
 
 def cost_section(study: CostStudy) -> CostSection:
-    """What the section shows, figures apart."""
+    """Return the contents of the section, figures apart."""
     checks = tuple(
         CheckLine(check.name, check.warning.text if check.warning else check.found, check.warning is not None)
         for check in study.checks
@@ -74,7 +74,7 @@ def cost_section(study: CostStudy) -> CostSection:
 
 
 def sentences(study: CostStudy) -> Iterator[str]:
-    """What explains the variation, and how much of it the model explains."""
+    """Name the sources of the variation, and state how much of it the model explains."""
     terms = [one for one in study.variation.sources[:-2] if one.name != "blocks"]
     strong = sorted(
         (one for one in terms if one.p is not None and one.p < 0.05), key=lambda one: -(one.share or 0.0)
@@ -95,7 +95,7 @@ def sentences(study: CostStudy) -> Iterator[str]:
 
 
 def consequence_sentence(one: Consequence) -> str:
-    """What an operation costs at a level, and how many cores that makes."""
+    """State the cost of an operation at a level, and how many cores that makes."""
     cost = with_interval(one.cost.estimate, scale=derived_scale(one.cost.estimate))
     at = f"With {one.factor} {one.level} an" if one.factor else "An"
     return f"{at} operation takes {cost} of CPU; {cores_sentence(one.cores)}"
@@ -300,8 +300,8 @@ def derived_table(found: Sequence[Derived], cores: Cores | None = None) -> Table
 
 
 def factored_lines(model: CostModel, load: str, terms: Sequence[FactoredTerm]) -> Iterator[str]:
-    """What one more of the load costs, to be pasted: `cpu per iops = A * (1 + b*read + c*protocol[nfs])`, in which unit, and
-    what its variables are.
+    """Yield the cost of one more of the load, to be pasted: `cpu per iops = A * (1 + b*read + c*protocol[nfs])`, with its unit
+    and the meaning of its variables.
     """
     first, *others = terms
     inside = "1"
@@ -370,7 +370,7 @@ def published_json(
 
 
 def cores_sentence(cores: Cores) -> str:
-    """How many cores to buy, at which utilisation; with the ends of the interval where they differ."""
+    """State how many cores to buy, at which utilisation; with the ends of the interval where they differ."""
     span = f" ({cores.least} to {cores.most} over the interval)" if cores.least != cores.most else ""
     busy = with_interval(cores.busy.estimate, scale=Scale(1.0, "cores"))
     return (

@@ -27,7 +27,7 @@ COSTS = {
 
 
 def is_exchange(summary: CampaignSummary) -> bool:
-    """Whether requests are answered: then a request is what costs, and who answers is looked at first."""
+    """Tell whether requests are answered: then the cost is that of a request, and the host that answers is looked at first."""
     return summary.workload.get("kind") in EXCHANGES
 
 

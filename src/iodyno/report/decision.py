@@ -1,4 +1,4 @@
-"""What a rule for stopping found, in a sentence and as JSON."""
+"""Finding of a rule for stopping, in a sentence and as JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether the connections of a load carry the same: shown where it was asked for, or where they do not."""
+"""Fairness among the connections of a load: shown where it was asked for, or where they do not carry the same."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ UNFAIR = 0.9
 
 
 def tells_fairness(summary: CampaignSummary) -> bool:
-    """Whether a table has the index: it was asked for, or is bad at some point."""
+    """Tell whether a table has the index: it was asked for, or is bad at some point."""
     known = _known(summary)
     return bool(known) and (FAIRNESS in summary.asked or any(_index(point) < UNFAIR for point in known))
 

@@ -51,7 +51,7 @@ def buffer_tables(summary: CampaignSummary) -> list[Table]:
 
 
 def buffer_sentences(summary: CampaignSummary) -> Iterator[str]:
-    """Where a port comes to its end, by the source and by theory; and how far the port is the one of the theory."""
+    """State where a port comes to its end, by the source and by theory; and how far the port is the one of the theory."""
     found = summary.finite_buffer
     if found is None:
         return

@@ -32,7 +32,7 @@ _MEANING = {
 
 
 def load_name(found: LineFit) -> str:
-    """What the load of the line is called."""
+    """Name the load of the line."""
     return "operations offered per second" if found.line.is_open else "operations under way"
 
 
@@ -50,7 +50,7 @@ def fit_sentences(summary: CampaignSummary) -> Iterator[str]:
 
 
 def sentence(found: LineFit) -> str:
-    """What is known of one line, or why nothing is."""
+    """Describe the fit of one line, or say why there is none."""
     of = f" ({found.line.title})" if found.line.title else ""
     if found.chosen is None:
         return f"No model is fitted{of}: {found.refused}."
@@ -106,7 +106,7 @@ def tables(found: LineFit) -> Iterator[Table]:
 
 
 def notes(found: LineFit) -> Iterator[str]:
-    """What the reader of a fit must know."""
+    """Yield the notes that the reader of a fit needs."""
     for text in (*found.notes, *found.skipped):
         yield f"{text[:1].upper()}{text[1:]}."
 

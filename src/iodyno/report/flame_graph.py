@@ -35,7 +35,7 @@ def script() -> str:
 
 
 def script_source() -> str:
-    """What a content security policy must allow for the script to run: its hash."""
+    """Return the source that a content security policy must allow for the script to run: its hash."""
     digest = hashlib.sha256(script().encode()).digest()
     return f"'sha256-{base64.b64encode(digest).decode()}'"
 

@@ -1,4 +1,4 @@
-"""What a file program did, as tables and sentences: a row for every flowop, and one summary line as Filebench's users have it."""
+"""Results of a file program, in tables and sentences: a row for every flowop, and a summary line as Filebench's users have it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def flowop_sentences(programs: tuple[FoundProgram, ...]) -> list[str]:
 
 
 def program_json(program: FoundProgram) -> dict[str, Any]:
-    """What the program did at a point, as values that JSON knows; times in ns."""
+    """Return the results of the program at a point, as values that JSON knows; times in ns."""
     together = program.together
     return {
         "labels": dict(program.labels),

@@ -136,7 +136,7 @@ def _function(function: Function) -> Mapping[str, str]:
 
 
 def _per(profile: PointProfile) -> str:
-    """What keys of costs end with: `ns_per_kib`, `ns_per_operation`."""
+    """Return the ending of the keys of costs: `ns_per_kib`, `ns_per_operation`."""
     return f"ns_per_{profile.per.lower()}"
 
 

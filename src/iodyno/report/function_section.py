@@ -82,7 +82,7 @@ class PointView:
 
 @dataclass(frozen=True)
 class FunctionSection:
-    """What the template shows. `script` is ours; `data` is base64; `stills` are the graphs as pictures, by their ids.
+    """Contents of the template. `script` is ours; `data` is base64; `stills` are the graphs as pictures, by their ids.
 
     `user_only`: of some host only user code was sampled. `per`: what the costs are of. `with_programs`: at some point other
     programs are in them.

@@ -122,7 +122,7 @@ def cost_of(profile: PointProfile, outcomes: Mapping[str, Estimate]) -> Estimate
 
 
 def _scope(first: PointProfile, second: PointProfile) -> str:
-    """What is in the time of both profiles that is not in the cost of the tables, and the other way round."""
+    """Name the parts of the time of both profiles that are not in the cost of the tables, and the other way round."""
     if (first.reach, second.reach) != ("all", "all"):
         # The words for such a time say it.
         return ""
@@ -135,7 +135,7 @@ def _scope(first: PointProfile, second: PointProfile) -> str:
 
 
 def _said_otherwise(change: ProfileChange, costs: tuple[Estimate | None, Estimate | None], work: str) -> str:
-    """What the cost of the tables does, where that is not what the sampled time does; empty: they agree."""
+    """State the change of the cost of the tables, where it is not that of the sampled time; empty: they agree."""
     first, second = costs
     if first is None or second is None or change.first.reach != "all":
         return ""
@@ -155,13 +155,13 @@ def _said_otherwise(change: ProfileChange, costs: tuple[Estimate | None, Estimat
 
 
 def _not_whole(change: ProfileChange) -> list[Sentence]:
-    """What the two profiles do not have, and why."""
+    """Name the parts that the two profiles lack, and why."""
     lacks = dict.fromkeys(text for profile in (change.first, change.second) for text in profile.lacks)
     return [Sentence(f"Not all was sampled on {change.first.host}: {text}.") for text in lacks]
 
 
 def _step_by_step(steps: Sequence[StepChange]) -> list[Sentence]:
-    """How much of it is that the path takes more steps, and how much that a step takes longer."""
+    """State how much of it is that the path takes more steps, and how much that a step takes longer."""
     if not steps:
         return []
     host = steps[0].host
@@ -188,7 +188,7 @@ def _step(step: StepChange) -> str:
 
 
 def _like(ratio: Estimate) -> bool:
-    """Whether a ratio is known to be that of two like values, which not being able to tell them apart does not say."""
+    """Tell whether a ratio is known to be that of two like values, which not being able to tell them apart does not say."""
     least = 1 - SAME_COST
     return ratio.low is not None and ratio.high is not None and least <= ratio.low <= ratio.high <= 1 / least
 

@@ -21,23 +21,23 @@ TIME_WORDS: Mapping[Reach, str] = {
     "own": "CPU time of the load",
     "user": "user time",
 }
-"""What the costs of a profile are of, by what was sampled."""
+"""Time that the costs of a profile are of, by what was sampled."""
 WHOLE_WORDS: Mapping[Reach, str] = {
     "all": "all busy time",
     "own": "all time of the load",
     "user": "all user time",
 }
-"""What a flame graph is as wide as, by what was sampled."""
+"""Time that is the whole width of a flame graph, by what was sampled."""
 OWNER_WORDS = {"app": "load", "other": "other tasks", "idle": "interrupts on an idle CPU"}
 WORK_WORDS: Mapping[Per, str] = {"KiB": "KiB delivered", "operation": "operation"}
-"""What costs are of."""
+"""Work that costs are of, in words."""
 NO_END = "no end"
 """Stands for the upper bound of a ratio where what it is over may be nothing."""
 _SHARE = "share_ratio"
 
 
 def function_table(profile: PointProfile, top: int | None = None, by: Part = "exclusive") -> Table:
-    """What a KiB or an operation costs by function, the costliest first."""
+    """Tabulate the cost of a KiB or an operation by function, the costliest first."""
     whole = profile.reach == "all"
     columns = (
         Column("function"),
@@ -74,7 +74,7 @@ def class_table(profile: PointProfile) -> Table:
 
 
 def layer_table(profile: PointProfile) -> Table:
-    """What the layers of the path took, each by itself."""
+    """Tabulate the time of the layers of the path, each by itself."""
     rows = tuple(
         (Cell(each.layer), _cell(each.ratio, _SHARE), _cell(each.ns_per_kib)) for each in profile.layers()
     )
@@ -196,7 +196,7 @@ def direction(ratio: Estimate) -> str:
 
 
 def comparison_note(change: ProfileChange) -> str:
-    """What the table compares, and how much of it may be chance."""
+    """Explain the ratios of the table, and how much of them may be chance."""
     open_ended = any(one.ratio.estimate is not None and one.ratio.high is None for one in change.functions)
     end = f"; a ratio has {NO_END} where the cost at A may be nothing" if open_ended else ""
     few = f" {change.too_few} functions with fewer than 10 samples are left out." if change.too_few else ""
@@ -211,7 +211,7 @@ def comparison_note(change: ProfileChange) -> str:
 
 
 def basis_note(profile: PointProfile) -> str:
-    """How the samples were had and what the costs rest on."""
+    """State how the samples were taken, and the basis of the costs."""
     taken = profile.sampling
     reader = (
         f"; reading them took {100 * taken.reader_ratio:.2g} % of a CPU"
@@ -255,12 +255,12 @@ def _stands_for(profile: PointProfile) -> str:
 
 
 def scope_note(profile: PointProfile) -> str:
-    """What is added to the title of a profile that has user code only; empty: nothing."""
+    """Return the addition to the title of a profile that has user code only; empty: none."""
     return ", user code of the load only" if profile.reach == "user" else ""
 
 
 def place_of_function(function: Function) -> str:
-    """Where a function lies: the kernel, one of its modules, or a program."""
+    """Name the place of a function: the kernel, one of its modules, or a program."""
     if function.module == "kernel":
         return "kernel"
     return f"{function.module} (module)" if function.space == "kernel" else function.module

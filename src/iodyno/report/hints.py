@@ -1,5 +1,6 @@
-"""What a pointer resting on a number is told: how its interval was made, mostly. Thousands of numbers share some hundred hints,
-so each stands in the page once, and the script shows it; method section and downloads have the same without a script."""
+"""Hints shown when a pointer rests on a number: how its interval was made, mostly. Thousands of numbers share some hundred hints,
+so each stands in the page once, and the script shows it; method section and downloads have the same without a script.
+"""
 
 from __future__ import annotations
 

@@ -231,7 +231,7 @@ def _style(*names: str) -> str:
 
 
 def _beside(panels: int) -> int:
-    """How many panels of the first picture stand beside the sentences; the others stand in pairs below both.
+    """Return how many panels of the first picture stand beside the sentences; the others stand in pairs below both.
 
     chosen: two, or three of an odd number, are about as high as the sentences with their tiles.
 
@@ -242,13 +242,13 @@ def _beside(panels: int) -> int:
 
 
 def _lines(summary: CampaignSummary) -> int:
-    """How many lines a figure over the points has."""
+    """Count the lines of a figure over the points."""
     layout = figure_layout(summary)
     return len({line_name(layout, point) for point in summary.points})
 
 
 def _hidden(summary: CampaignSummary, found: Sequence[MapFindings]) -> list[Sentence]:
-    """What averages hide, where it matters: the worst of what the heat maps hold."""
+    """State the findings that averages hide, where it matters: the worst of what the heat maps hold."""
     most = worst(found)
     if most is None:
         return []
@@ -306,7 +306,7 @@ def _disk_tiles(summary: CampaignSummary) -> list[Tile]:
 
 
 def host_facts(host: HostSummary) -> list[tuple[str, str]]:
-    """What is known of a host, as names and values; what is not known is said too."""
+    """List the facts of a host, as names and values; what is not known is said too."""
     facts, clock = host.facts, host.clock
     rows = [
         ("Access", host.access + (f", address {host.address}" if host.address else "")),
@@ -343,7 +343,7 @@ def host_facts(host: HostSummary) -> list[tuple[str, str]]:
 
 
 def _targets(summary: CampaignSummary, study: FunctionStudy) -> set[str]:
-    """What cells of tables may lead to: the evidence of each point, and its functions where it has a profile."""
+    """Return the targets of links in tables: the evidence of each point, and its functions where it has a profile."""
     profiled = {f"functions-{point}" for point, _ in study.profiles.found}
     return profiled | {f"evidence-{point.id}" for point in summary.points}
 

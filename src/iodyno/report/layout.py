@@ -1,4 +1,4 @@
-"""How the factors of a campaign are laid out: which one runs along a table or an axis, which ones make sections.
+"""Layout of the factors of a campaign: which one runs along a table or an axis, which ones make sections.
 
 Along run the connections, where they vary, as in the tables of 2008; else the numeric factor with the most levels, or
 the factor with the most levels. Sections are made by the message size, or else the first of the other factors that vary;
@@ -96,7 +96,7 @@ def sections(summary: CampaignSummary, layout: Layout) -> Iterator[tuple[Level |
 
 
 def line_name(layout: Layout, point: PointSummary) -> str:
-    """What tells the point's line from others: `64KiB`, a name alone, or `64KiB, nagle on`."""
+    """Return the name that tells the point's line from others: `64KiB`, a name alone, or `64KiB, nagle on`."""
     if len(layout.lines) == 1 and (not layout.lines[0].numeric or layout.lines[0].name == "size"):
         return point.labels[layout.lines[0].name]
     return ", ".join(
@@ -125,7 +125,7 @@ def place_of(labels: Mapping[str, str], names: Iterable[str]) -> str:
 
 
 def _is_scattered(factor: FactorLevels, summary: CampaignSummary) -> bool:
-    """Whether there are no more points than levels of a factor, so that sections by it would have a row each, or none."""
+    """Tell whether there are no more points than levels of a factor, so that sections by it would have a row each, or none."""
     return len(summary.points) <= len(factor.levels)
 
 

@@ -47,7 +47,7 @@ def short(finding: Finding) -> str:
 
 
 def sentence(finding: Finding) -> str:
-    """What limits, how that is known, and how far the rate follows it."""
+    """State the limiter, how it is known, and how far the rate follows it."""
     if not finding.verdict.trials:
         return "limiter: not known, no trial finished"
     if apart := finding.verdict.apart:

@@ -1,4 +1,4 @@
-"""How the numbers of a report were had, as names and values: design, windows, clocks, tiers, intervals."""
+"""Method behind the numbers of a report, as names and values: design, windows, clocks, tiers, intervals."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _CYCLES = {
 
 
 def method_rows(summary: CampaignSummary) -> list[tuple[str, str]]:
-    """What a reader must know to make the numbers again, or to warning them."""
+    """List the facts that a reader needs to make the numbers again, or to doubt them."""
     return [(name, text) for name, text in _rows(summary) if text]
 
 
@@ -66,7 +66,7 @@ def _rows(summary: CampaignSummary) -> Iterator[tuple[str, str]]:
 
 
 def changes_note(summary: CampaignSummary) -> str:
-    """How changes are judged where points have few trials; empty where each point stands on its own."""
+    """State how changes are judged where points have few trials; empty where each point stands on its own."""
     found = [
         estimate
         for point in summary.points

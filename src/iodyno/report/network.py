@@ -83,7 +83,7 @@ def report(solution: Solution, limits: Sequence[Bounds], work: str = "") -> str:
 
 
 def method_text(solution: Solution) -> str:
-    """Whether the numbers are exact, and whose method it was."""
+    """State whether the numbers are exact, and whose method it was."""
     method = solution.method
     return f"{'exact' if method.exact else 'approximate'}, by {method.name} ({method.source})"
 

@@ -1,4 +1,4 @@
-"""What a noise ladder found: a table, sentences, JSON."""
+"""Findings of a noise ladder: a table, sentences, JSON."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def noise_table(found: Ladder) -> Table:
 
 
 def noise_sentences(found: Ladder) -> Iterator[str]:
-    """What follows for each outcome."""
+    """Yield the conclusion for each outcome."""
     for each in found.outcomes:
         if each.missing:
             yield f"{each.outcome}: {each.missing}."
@@ -44,7 +44,7 @@ def noise_sentences(found: Ladder) -> Iterator[str]:
 
 
 def noise_note(found: Ladder) -> str:
-    """How it was made."""
+    """State how the ladder was made."""
     spec = found.spec
     return (
         f"{found.trials} trials: {spec.blocks} blocks of {spec.restarts} starts of the agents of {spec.trials} trials. "
@@ -54,7 +54,7 @@ def noise_note(found: Ladder) -> str:
 
 
 def noise_json(found: Ladder) -> dict[str, Any]:
-    """What JSON knows."""
+    """Return the ladder as values that JSON knows."""
     return {
         "blocks": found.spec.blocks,
         "restarts": found.spec.restarts,

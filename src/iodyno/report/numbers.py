@@ -81,7 +81,7 @@ def with_interval(found: Estimate, name: str = "", scale: Scale | None = None, *
 
 
 def details(found: Estimate, name: str = "", scale: Scale | None = None) -> str:
-    """How an estimate was made, from how many trials; and their median, where they are enough for its interval."""
+    """State how an estimate was made, from how many trials; and their median, where they are enough for its interval."""
     text, middle = f"{found.method}, n = {found.n}", found.median
     if middle is None:
         return text

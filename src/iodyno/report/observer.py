@@ -1,4 +1,4 @@
-"""What the instrument itself took, as it stands under every figure and table."""
+"""CPU time of the instrument itself, as it stands under every figure and table."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ def page_script() -> str:
 
 @cache
 def page_script_source() -> str:
-    """What a content security policy must allow for it to run: its hash."""
+    """Return the source that a content security policy must allow for the script to run: its hash."""
     digest = hashlib.sha256(page_script().encode()).digest()
     return f"'sha256-{base64.b64encode(digest).decode()}'"
 

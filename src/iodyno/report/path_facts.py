@@ -1,4 +1,4 @@
-"""What is known of the way from a host to the other end, or of the volume under its load, in people's words."""
+"""Facts of the way from a host to the other end, or of the volume under its load, in people's words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a rate is greatest along the main factor, in sentences: a level, with those that trials cannot tell from it.
+"""Peak of a rate along the main factor, in sentences: a level, with those that trials cannot tell from it.
 
 What lies between levels is not told here: a curve through them is fitted by `analysis.fitting`. A level cannot be told from the
 greatest where the comparison of the two is undecided (`analysis.compare`).
@@ -36,12 +36,12 @@ class Peak:
 
     @property
     def known(self) -> bool:
-        """Whether any level is surely less than the greatest."""
+        """True where any level is surely less than the greatest."""
         return len(self.near) < len(self.points)
 
     @property
     def passed(self) -> bool:
-        """Whether the rate has fallen again at the last level."""
+        """True where the rate has fallen again at the last level."""
         return self.points[-1] is not self.near[-1]
 
     def value(self, point: PointSummary) -> str:
@@ -62,8 +62,8 @@ class Peak:
 
 
 def peak_sentences(summary: CampaignSummary, layout: Layout, outcome: str, what: str) -> Iterator[Sentence]:
-    """Where `what` is greatest along the main factor, with every line as a case. Nothing where that is no quantity, or is the
-    rate that is offered.
+    """State where `what` is greatest along the main factor, with every line as a case. Nothing where that is no quantity, or is
+    the rate that is offered.
     """
     along = layout.along
     if along is None or not along.numeric or along.name == "rate":
@@ -101,7 +101,7 @@ def _peaks(summary: CampaignSummary, layout: Layout, along: str, outcome: str) -
 
 
 def _told(peak: Peak) -> str:
-    """What is known of one line, after the name of what is greatest."""
+    """Describe the peak of one line, after the name of what is greatest."""
     at = f"at {peak.place(peak.top)}, with {peak.value(peak.top)}"
     if not peak.known:
         return f"is highest {at}, but no level is surely less: where it peaks is not known"
@@ -113,7 +113,7 @@ def _told(peak: Peak) -> str:
 
 
 def _of_all(found: Sequence[Peak]) -> str:
-    """What is known of several lines."""
+    """Describe the peaks of several lines."""
     passed = [peak for peak in found if peak.known and peak.passed]
     further = [peak for peak in found if peak.known and not peak.passed]
     unknown = [peak.line for peak in found if not peak.known]

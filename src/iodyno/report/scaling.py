@@ -58,7 +58,7 @@ def tables(found: Scaling, *, load: str, rate: str) -> Iterator[Table]:
 
 
 def notes(found: Scaling) -> Iterator[str]:
-    """How good the fit is, how its intervals were made, and what its reader must know."""
+    """State how good the fit is, how its intervals were made, and what its reader must know."""
     fit = found.fit
     worst = max(zip(fit.relative_errors, fit.loads, strict=True), key=lambda each: abs(each[0]))
     yield (

@@ -1,4 +1,4 @@
-"""What a script did, as tables and sentences: a row for every group, transaction and flowop, both ends in it."""
+"""Results of a script, as tables and sentences: a row for every group, transaction and flowop, both ends in it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ _TIMES = ("mean", "p50", "p99", "max")
 _HOST = 9
 """The column that names the other end, where there are several."""
 _OVERLONG = 1.1
-"""How much longer than asked a transaction lasts when that is said (chosen: a rate by the time asked is as far off)."""
+"""Ratio of a transaction's time to the time asked above which it is mentioned (chosen: a rate by the time asked is as far off).
+"""
 
 
 def script_tables(scripts: tuple[FoundScript, ...]) -> list[Table]:
@@ -31,12 +32,12 @@ def script_tables(scripts: tuple[FoundScript, ...]) -> list[Table]:
 
 
 def script_sentences(scripts: tuple[FoundScript, ...]) -> list[str]:
-    """What the numbers of a script say that is easily overlooked: loss, failures, iterations that were missed."""
+    """State the facts in the numbers of a script that are easily overlooked: loss, failures, iterations that were missed."""
     return [sentence for script in scripts for sentence in _sentences(script)]
 
 
 def script_json(script: FoundScript) -> dict[str, Any]:
-    """What the script did at a point, as values that JSON knows: an account of each end of every flowop, times in ns."""
+    """Return the results of the script at a point, as values for JSON: an account of each end of every flowop, times in ns."""
     return {
         "labels": dict(script.labels),
         "trials": script.trials,
@@ -238,6 +239,6 @@ def _sentences(script: FoundScript) -> Iterator[str]:
 
 
 def _set_aside(end: EndOfOperation) -> str:
-    """How many datagrams came that were not taken."""
+    """State the number of datagrams that came but were not taken."""
     counts = ((end.duplicates, "came twice"), (end.late, "came after they had been given up"))
     return " and ".join(f"{count} datagrams {what}" for count, what in counts if count)

@@ -1,4 +1,4 @@
-"""What a search found, in sentences and as JSON."""
+"""Findings of a search, in sentences and as JSON."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _place(summary: CampaignSummary, found: Found) -> str:
 
 
 def sentence(spec: SearchSpec, found: Found, where: str = "") -> str:
-    """What was found at one point.
+    """State the finding at one point.
 
     >>> from iodyno.core.search import parse_goal
     >>> spec = SearchSpec(parse_goal("p99 <= 1ms"))
@@ -63,7 +63,7 @@ def sentence(spec: SearchSpec, found: Found, where: str = "") -> str:
 
 
 def so_far(spec: SearchSpec, found: Found) -> str:
-    """Where a search stands that goes on.
+    """State the interval that a search has reached so far.
 
     >>> from iodyno.core.search import parse_goal
     >>> so_far(SearchSpec(parse_goal("loss = 0")), Found("p1", {}, 22_360.0, 2040.0, 4.1e6, None, 2, ""))

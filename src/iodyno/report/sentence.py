@@ -22,7 +22,7 @@ About = Literal[
     "limiter",
     "more",
 ]
-"""What a sentence is about: what an experiment was made to find, then what every campaign has."""
+"""Topics of sentences: those that an experiment was made to settle, then those that every campaign has."""
 
 
 @dataclass(frozen=True)
@@ -39,5 +39,5 @@ class Sentence:
 
     @property
     def heading(self) -> str:
-        """What stands over the single cases."""
+        """Heading of the single cases."""
         return self.title or f"each of the {len(self.details)} cases"

@@ -32,12 +32,12 @@ from iodyno.report.void import claimed, points_not_void
 from iodyno.report.wall import wall_sentences
 
 Case = tuple[str, Change]
-"""Where, and how it changes there."""
+"""Place and the change there."""
 _UNITS = {"cycles/KiB": "cycles", "ns/KiB": "ns of CPU", "ns/operation": "ns of CPU"}
 
 
 def sentences(summary: CampaignSummary) -> list[Sentence]:
-    """What the campaign answers: cost, its change with every factor, goodput, and where the CPU time goes."""
+    """Return the answers of the campaign: cost, its change with every factor, goodput, and where the CPU time goes."""
     layout = layout_of(summary)
     if summary.on_disks:
         return _of_disks(summary, layout)
@@ -98,7 +98,7 @@ _KINDS = {"response": "response time", "write_service": "service time"}
 
 
 def _of_times(summary: CampaignSummary, layout: Layout) -> Iterator[Sentence]:
-    """How long requests take, where that is the first outcome that the experiment names: its range, then its changes."""
+    """Describe the times of requests, where one is the first outcome that the experiment names: its range, then its changes."""
     outcome = summary.asked[0] if summary.asked and is_exchange(summary) else ""
     kind, _, statistic = outcome.removesuffix("_ns").partition("_time_")
     if kind not in _KINDS or statistic not in _TIMES:
@@ -111,7 +111,7 @@ def _of_times(summary: CampaignSummary, layout: Layout) -> Iterator[Sentence]:
 
 
 def _of_disks(summary: CampaignSummary, layout: Layout) -> list[Sentence]:
-    """What a load that needs no other end found."""
+    """Return the findings of a load that needs no other end."""
     found = [Sentence(decision_sentence(summary.decision), about="decision")] if summary.decision else []
     found += (Sentence(text, about="search") for text in search_sentences(summary))
     found += (Sentence(text, about="fit") for text in fit_sentences(summary))
@@ -200,8 +200,8 @@ def _across(
     what: str,
     every: CampaignSummary | None = None,
 ) -> Iterator[Sentence]:
-    """How an outcome changes from the first to the last level of a factor, or to each other name. `every`: the campaign with the
-    points of which nothing is claimed, too.
+    """Describe the change of an outcome from the first to the last level of a factor, or to each other name. `every`: the
+    campaign with the points of which nothing is claimed, too.
     """
     others = [other for other in layout.factors if other is not factor]
     names = [other.name for other in layout.factors]
@@ -228,7 +228,7 @@ def _across(
 def _along(
     summary: CampaignSummary, layout: Layout, outcome: str, what: str, every: CampaignSummary
 ) -> Iterator[Sentence]:
-    """How an outcome goes along the main factor: ends of every line, and where one is lowest in between."""
+    """Describe an outcome along the main factor: ends of every line, and where one is lowest in between."""
     along = layout.along
     assert along is not None
     lines: dict[str, list[PointSummary]] = {}
@@ -282,8 +282,8 @@ def _undecided(cases: Sequence[Case]) -> bool:
 def _is_decided(
     summary: CampaignSummary, outcome: str, first: Mapping[str, Level], second: Mapping[str, Level]
 ) -> bool:
-    """Whether the rule for stopping has answered how the outcome, or a cost of the same host, differs between these levels. Its
-    sequence compares trials within their blocks, and so knows more than two intervals set against each other.
+    """Tell whether the rule for stopping has answered how the outcome, or a cost of the same host, differs between these levels.
+    Its sequence compares trials within their blocks, and so knows more than two intervals set against each other.
     """
     rule, found = summary.until, summary.decision
     if rule is None or found is None or found.answer == "undecided" or rule.factor is None:
@@ -407,7 +407,7 @@ def _from_to(summary: CampaignSummary, factor: FactorLevels, before: Level, leve
 
 
 def _many(others: Sequence[FactorLevels]) -> str:
-    """What is counted when the others vary."""
+    """Name the cases that are counted when the others vary."""
     names = {"connections": "numbers of connections", "size": "message sizes"}
     if len(others) == 1:
         return names.get(others[0].name, f"levels of {others[0].name.replace('_', ' ')}")
@@ -435,7 +435,7 @@ def _spread(ratios: Sequence[float]) -> str:
 
 
 def factor_of(step: Change) -> str:
-    """How many times the larger is the smaller, with what is known of it: both bounds, or the least."""
+    """State the ratio of the larger to the smaller, with what is known of it: both bounds, or the least."""
     if not step.ratio:
         return "no ratio"
     ratio, low, high = step.ratio, step.low, step.high

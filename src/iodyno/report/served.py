@@ -1,4 +1,4 @@
-"""What the server of a volume delivered, row by row, in the columns of the second article of "CPU utilization in networking /
+"""Delivery by the server of a volume, row by row, in the columns of the second article of "CPU utilization in networking /
 Storage appliance" (2008): the rate of all clients, CPU and network of the server; with its disk and the clients' CPU beside.
 """
 
@@ -102,7 +102,7 @@ def _row(
 
 
 def _from_cache(point: PointSummary) -> Cell:
-    """What share the server's page cache gave, in words where it is nothing or all."""
+    """State the share that the server's page cache gave, in words where it is nothing or all."""
     cell, found = _cell(point, "server_cached_ratio"), point.outcomes.get("server_cached_ratio")
     if found is None or found.estimate is None or _SHARE < found.estimate < 1 - _SHARE:
         return cell

@@ -1,4 +1,4 @@
-"""What a load on disks found, in tables and sentences: operations, times and cost of each; of all clients and of each.
+"""Results of a load on disks, in tables and sentences: operations, times and cost of each; of all clients and of each.
 
 Nothing here speaks of goodput: what a disk does is counted where it is asked for.
 """
@@ -89,7 +89,7 @@ def storage_sentences(
     range_of: Callable[[str, str], Iterable[Sentence]],
     along: Callable[[str, str], Iterable[Sentence]],
 ) -> Iterator[Sentence]:
-    """What the campaign answers of a disk. `range_of` and `along` say of an outcome how far it ranges, and how it goes
+    """Yield the answers of the campaign about a disk. `range_of` and `along` say of an outcome how far it ranges, and how it goes
     along the main factor.
     """
     if asked := asks_mean_time(summary):
@@ -121,7 +121,7 @@ def asks_mean_time(summary: CampaignSummary) -> str | None:
 
 
 def _mean_hides(summary: CampaignSummary, asked: str, whose: str) -> Iterator[Sentence]:
-    """Where the mean is farthest above the median, if anywhere their intervals do not overlap."""
+    """State where the mean is farthest above the median, if anywhere their intervals do not overlap."""
     found = []
     for point in summary.points:
         mean, half = (point.outcomes.get(asked.replace("_mean_", f"_{name}_")) for name in ("mean", "p50"))
@@ -150,7 +150,7 @@ def machines_of(summary: CampaignSummary) -> list[str]:
 
 
 def _of_files(summary: CampaignSummary) -> bool:
-    """Whether all of the load are file programs; files may also be one level of a load on blocks."""
+    """Tell whether all of the load are file programs; files may also be one level of a load on blocks."""
     return bool(summary.workload.get("kind") == FILES.name)
 
 
@@ -159,7 +159,7 @@ def _clients(summary: CampaignSummary) -> int:
 
 
 def _share_alike(summary: CampaignSummary) -> bool:
-    """Whether there are clients that do the same, so that they can be fair to each other."""
+    """Tell whether there are clients that do the same, so that they can be fair to each other."""
     return _clients(summary) > 1 and not summary.workload.get("own")
 
 
@@ -273,8 +273,8 @@ def _least_fair(points: Sequence[PointSummary]) -> PointSummary | None:
 
 
 def _slowest(summary: CampaignSummary) -> Iterator[str]:
-    """Who was served worst, where clients differ by more than their intervals: at the least fair point, since what one of several
-    loads is to another is no unfairness.
+    """Name the client that was served worst, where clients differ by more than their intervals: at the least fair point, since
+    what one of several loads is to another is no unfairness.
     """
     clients = [str(name) for name in summary.workload.get("hosts") or ()]
     if not _share_alike(summary):

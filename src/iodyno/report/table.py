@@ -16,7 +16,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Cell:
-    """What is shown, what a pointer resting on it is told, and which part of the page it leads to, if that is there."""
+    """Text of a cell, its hint for a pointer resting on it, and the part of the page that it leads to, if that is there."""
 
     text: str
     hint: str = ""

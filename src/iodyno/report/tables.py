@@ -42,7 +42,7 @@ def rate_outcome(summary: CampaignSummary) -> str:
 
 
 def load_tables(summary: CampaignSummary) -> list[Table]:
-    """What the load did, and its flowops: first where it is nothing but these, last where they are some of its points."""
+    """Return the tables of the load and its flowops: these first where they are the whole load, last where they are a part."""
     flowops = flowop_tables(summary.programs)
     source = [*source_tables(summary), *asked_tables(summary)]
     return [*source, *flowops] if summary.workload.get("kind") == DISK.name else [*flowops, *source]
@@ -179,7 +179,7 @@ _TIMES = {
 
 
 def _of_streams(summary: CampaignSummary) -> dict[str, Column]:
-    """What a stream did, by outcome."""
+    """Return the columns of a stream, by outcome."""
     asked = {"messages_per_s": _MESSAGES} if "messages_per_s" in summary.asked else {}
     return {"goodput_bits_per_s": _THROUGHPUT, **asked, **_fairness(summary)}
 
@@ -189,7 +189,7 @@ def _fairness(summary: CampaignSummary) -> dict[str, Column]:
 
 
 def _of_exchanges(summary: CampaignSummary) -> dict[str, Column]:
-    """What requests did, by outcome: their rate and mean time, and what else was asked for that is of no single host."""
+    """Return the columns of requests, by outcome: rate, mean time, and what else was asked for that is of no single host."""
     found = {"operations_per_s": _REQUESTS, "goodput_bits_per_s": _BOTH_WAYS}
     share = _fairness(summary)
     # Where the load keeps to times of its own, response time is what a user waits.
@@ -221,7 +221,7 @@ _DONE = {
     "connect_request_response": "requests, a connection for each",
     "script": "both hosts of the script",
 }
-"""What a workload does, in the title of its table; the others send a stream."""
+"""Words for a workload in the title of its table; the others send a stream."""
 
 
 def _section_title(summary: CampaignSummary, layout: Layout, level: object) -> str:
@@ -244,7 +244,7 @@ def _section_title(summary: CampaignSummary, layout: Layout, level: object) -> s
 
 
 def _tells_other(summary: CampaignSummary, host: str) -> bool:
-    """Whether other tasks are told from the load's, so that the four columns of 2008 do not sum to 100."""
+    """Tell whether other tasks are told from the load's, so that the four columns of 2008 do not sum to 100."""
     return any(point.knows(f"{host}.cpu_other_ratio") for point in summary.points)
 
 

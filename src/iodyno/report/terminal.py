@@ -1,4 +1,4 @@
-"""What a campaign found, as text: for a terminal as wide as that is, for a file or a pipe as wide as the tables are."""
+"""Findings of a campaign, as text: for a terminal as wide as that is, for a file or a pipe as wide as the tables are."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ CPU_TIERS = {
     "irq_time": "usr and sys are those of all tasks, sampled at the timer tick; interrupts are timed (tier irq_time).",
     "tick": "usr, sys and intr are those of all tasks, sampled at the timer tick (tier tick).",
 }
-"""What told CPU time apart."""
+"""Means by which CPU time was told apart, by tier."""
 
 
 def print_tables(folder: Path | str, file: TextIO | None = None) -> None:
@@ -69,7 +69,7 @@ def show_tables(summary: CampaignSummary, file: TextIO | None = None, more: Sequ
 
 
 def _interval_note(summary: CampaignSummary) -> str:
-    """What the intervals of the tables are over."""
+    """State the basis of the intervals of the tables."""
     trials = [point.finished for point in summary.points if point.finished]
     if max(trials, default=1) > 1:
         one = "; where a point has one trial, over batches within it" if min(trials) == 1 else ""
@@ -104,8 +104,8 @@ def show_table(table: Table, out: TextIO) -> None:
 
 
 def tier_note(summary: CampaignSummary) -> str:
-    """What counted the cycles and told CPU time apart, as every number of them must say; of a load on disks cycles are told
-    only where they are asked for.
+    """State the source of the cycles and of the kinds of CPU time, as every number of them must; of a load on disks cycles are
+    told only where they are asked for.
     """
     if summary.on_disks and not any("cycle" in name for name in summary.asked):
         return CPU_TIERS[summary.accounting.tier]

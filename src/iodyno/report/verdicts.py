@@ -65,13 +65,13 @@ def _in_two_sessions(found: PairVerdicts) -> bool:
 
 
 def _void(found: PairVerdicts, verdict: Verdict) -> bool:
-    """Whether the verdict is about a cost of which nothing is claimed at one of the points."""
+    """Tell whether the verdict is about a cost of which nothing is claimed at one of the points."""
     points = (found.pair.first, found.pair.second)
     return verdict.answer != "undecided" and any(is_void(point, verdict.outcome) for point in points)
 
 
 def verdict_note(found: Sequence[PairVerdicts], least: float, control: str) -> str:
-    """How many of which, and what the words mean."""
+    """Count the verdicts of each kind, and explain their words."""
     verdicts = [verdict for pair in found for verdict in pair.verdicts]
     counted: Counter[str] = Counter(verdict.answer for verdict in verdicts)
     order = ("worse", "better", "higher", "lower", "same", "undecided")
@@ -102,7 +102,7 @@ WITHIN = (
 
 
 def _scope(found: Sequence[PairVerdicts]) -> str:
-    """What the verdicts hold for."""
+    """State the scope of the verdicts."""
     if any(map(_in_two_sessions, found)):
         return f" {WITHIN}; more of the first kind do (--also CAMPAIGN), or a noise ladder (--noise)."
     known = {v.sessions for pair in found for v in pair.verdicts if v.scope == "sessions" and v.sessions > 1}
@@ -189,7 +189,7 @@ def history_table(series: Series, names: Sequence[str], unit: str) -> Table:
 
 
 def history_note(series: Sequence[Series]) -> str:
-    """How changes were told from chance."""
+    """State how changes were told from chance."""
     if any(not each.history.missing for each in series):
         return (
             "Largest t over all places between two campaigns, against 4999 permutations of the campaigns; a history without a "
@@ -199,7 +199,7 @@ def history_note(series: Sequence[Series]) -> str:
 
 
 def history_values(each: Series) -> dict[str, Any]:
-    """What JSON knows of one history."""
+    """Return one history as values that JSON knows."""
     found: History = each.history
     return {
         "outcome": each.outcome,

@@ -15,14 +15,14 @@ _COSTS = frozenset({"ns/KiB", "ns/operation", "ns/packet", "cycles/KiB", "B/cycl
 
 
 def void(point: PointSummary, host: str) -> bool:
-    """Whether nothing is claimed of what the point costs the host."""
+    """Tell whether nothing is claimed of what the point costs the host."""
     return any(
         warning.code == "cost_void" and warning.text.startswith(f"{host}:") for warning in point.warnings
     )
 
 
 def is_void(point: PointSummary, outcome: str) -> bool:
-    """Whether the outcome, with its host, is a cost of which nothing is claimed at the point."""
+    """Tell whether the outcome, with its host, is a cost of which nothing is claimed at the point."""
     host, _, name = outcome.rpartition(".")
     return bool(host) and OUTCOMES[name].unit in _COSTS and void(point, host)
 

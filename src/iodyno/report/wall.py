@@ -1,4 +1,4 @@
-"""Where the wall of a closed loop lies, in sentences."""
+"""Wall of a closed loop, located in sentences."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def wall_sentences(summary: CampaignSummary) -> Iterator[str]:
 
 
 def sentence(wall: Wall, where: str = "") -> str:
-    """What is known of one wall, or why it is not known."""
+    """State the place of one wall, or why it is not known."""
     of = f"The wall of {where}" if where else "The wall"
     at_it = f" (at {_listed(wall.plateau)} clients the rate is {between(wall.rate)})" if wall.plateau else ""
     if wall.clients.missing:

@@ -83,12 +83,12 @@ class WarningGroup:
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """What is said, each once, in order."""
+        """Texts of the warnings, each once, in order."""
         return tuple(dict.fromkeys(warning.text for warning in self.warnings))
 
     @property
     def places(self) -> str:
-        """Where, in short."""
+        """Places of the warnings, in short."""
         places = list(dict.fromkeys(warning.where for warning in self.warnings if warning.where))
         named = sorted({found.group() for place in places if (found := _TRIAL.match(place))})
         if len(named) > 1:

@@ -66,7 +66,7 @@ def draw(figure: AnyFigure) -> list[str]:
 
 
 def cut(figure: AnyFigure) -> bool:
-    """Whether an interval goes on beyond the axis of its panel."""
+    """Tell whether an interval goes on beyond the axis of its panel."""
     if isinstance(figure, ScatterFigure):
         return scatter.cut(figure)
     return stacks.cut(figure) if isinstance(figure, StackFigure) else axes.cut(figure)

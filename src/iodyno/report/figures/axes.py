@@ -59,7 +59,7 @@ def split(panel: Panel) -> list[Panel]:
 
 
 def cut(figure: Figure) -> bool:
-    """Whether an interval goes on beyond the axis of its panel."""
+    """Tell whether an interval goes on beyond the axis of its panel."""
     for panel in figure.panels:
         low, high = _y_range([p for p in figure.panels if p.y == panel.y])
         ends = [(mark.low, mark.high) for series in panel.series for mark in series.marks]

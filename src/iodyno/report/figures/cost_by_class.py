@@ -1,4 +1,4 @@
-"""Where the CPU time of a KiB goes: its cost by class, stacked, against the main factor."""
+"""CPU time of a KiB: its cost by class, stacked, against the main factor."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def _caption(
 
 
 def _of_others(summary: CampaignSummary, hosts: Sequence[HostSummary]) -> str:
-    """What is not in the bars. The tables have the roles' time, so that a total without it must not be taken for theirs."""
+    """Name the time left out of the bars. The tables have the roles' time: a total without it must not be taken for theirs."""
     if not _without_others(summary, hosts):
         return ""
     roles = [f"{host.name}.cpu_{role}_us_per_io" for host in hosts for role in ("server", "client_daemon")]
@@ -212,7 +212,7 @@ def _host_name(host: HostSummary) -> str:
 
 
 def _known(point: PointSummary, host: HostSummary) -> bool:
-    """Whether the total and at least one class are known."""
+    """Tell whether the total and at least one class are known."""
     names = [f"{host.name}.{TOTAL}"]
     classes = [f"{host.name}.cpu_{kind}_ns_per_kib" for kind in ORDER]
     has = [name for name in (*names, *classes) if (e := point.outcomes.get(name)) and e.estimate is not None]

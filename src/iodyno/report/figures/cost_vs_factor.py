@@ -1,4 +1,4 @@
-"""What a KiB, or a request, costs each host, against the main factor."""
+"""Cost of a KiB, or of a request, on each host, against the main factor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a decision came about: estimate and interval after every block, beside the bound that was asked about."""
+"""Course of a decision: estimate and interval after every block, beside the bound that was asked about."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _spread(count: int, most: int) -> list[int]:
 
 
 def _bounds(rule: str, unit: str) -> tuple[float, ...]:
-    """What is compared with, in the unit of the quantity."""
+    """Return the values to compare with, in the unit of the quantity."""
     asked = parse_rule(rule)
     if asked.kind == "width":
         return ()

@@ -1,4 +1,4 @@
-"""How many operations a disk did, and what each cost, against the main factor."""
+"""Operations per second of a disk, and the cost of each, against the main factor."""
 
 from __future__ import annotations
 

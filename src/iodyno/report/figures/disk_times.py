@@ -1,4 +1,4 @@
-"""How long operations of a disk take, by class, against the main factor."""
+"""Times of the operations of a disk, by class, against the main factor."""
 
 from __future__ import annotations
 

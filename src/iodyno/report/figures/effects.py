@@ -1,4 +1,4 @@
-"""What each factor does, and each pair of factors together: the model along their levels, with intervals."""
+"""Effects of each factor, and of each pair of factors together: the model along their levels, with intervals."""
 
 from __future__ import annotations
 

@@ -122,7 +122,7 @@ def _x(found: FiniteBuffer) -> Axis:
 
 
 def _last(found: FiniteBuffer) -> float:
-    """Where the axis ends: a tenth that has every load that is drawn, and the whole of what a port can carry."""
+    """Return the end of the axis: a tenth that has every load that is drawn, and the whole of what a port can carry."""
     drawn = [load.offered_ratio for load in found.loads if load.offered_ratio <= _MOST]
     return math.ceil(10 * max([1.0, *drawn]) - 1e-9) / 10
 

@@ -1,4 +1,4 @@
-"""How long operations take, against the main factor: from when they were to begin, and from when they did."""
+"""Times of operations, against the main factor: from when they were to begin, and from when they did."""
 
 from __future__ import annotations
 

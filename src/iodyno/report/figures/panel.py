@@ -1,4 +1,4 @@
-"""What a figure shows, as values: panels with an axis each way and series of estimates."""
+"""Contents of a figure, as values: panels with an axis each way and series of estimates."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Axis:
 
     @property
     def nominal(self) -> bool:
-        """Whether its places are names, in the order given: between two of them there is nothing, so no line joins them."""
+        """True where its places are names, in the order given: between two of them there is nothing, so no line joins them."""
         return self.kind == "category"
 
 
@@ -218,7 +218,7 @@ def _without(
 def _changes(
     summary: CampaignSummary, along: FactorLevels, places: dict[int | bool | str, float]
 ) -> Iterable[tuple[float, str]]:
-    """Where a parameter that is set together with the main factor takes another level."""
+    """Yield the places where a parameter that is set together with the main factor takes another level."""
     if not along.numeric:
         # Between two names there is no place for a rule: the names say it themselves.
         return

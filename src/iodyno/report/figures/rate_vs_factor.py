@@ -1,6 +1,4 @@
-"""What the receiving application got, or how many requests were answered, and how busy that kept a host, against the main
-factor.
-"""
+"""Rate that the receiving application got, or of answered requests, and how busy that kept a host, against the main factor."""
 
 from __future__ import annotations
 

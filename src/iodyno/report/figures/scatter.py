@@ -79,7 +79,7 @@ def draw(figure: ScatterFigure) -> list[str]:
 
 
 def cut(figure: ScatterFigure) -> bool:
-    """Whether an interval goes on beyond the axis of its panel."""
+    """Tell whether an interval goes on beyond the axis of its panel."""
     for panel in figure.panels:
         _, _, low, high = _ranges(panel)
         if any(

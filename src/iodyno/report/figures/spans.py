@@ -1,4 +1,4 @@
-"""What every drawn axis shares: how values become places, round ticks, and the shapes of marks.
+"""Common parts of all drawn axes: places of values, round ticks, and the shapes of marks.
 
 A panel is drawn on 560 x 370 units, so that its text stays readable at 400 pixels and does not shout at 1400.
 Every series has a colour, a shape and a dash, so that none of them is needed alone; two series of a panel never share all.
@@ -36,7 +36,7 @@ class Span:
     log: bool = False
 
     def __call__(self, value: float) -> float:
-        """Where the value lies, in units of the drawing."""
+        """Return the place of the value, in units of the drawing."""
         low, high, at = self.low, self.high, value
         if self.log:
             low, high, at = math.log10(low), math.log10(high), math.log10(max(value, self.low))

@@ -83,7 +83,7 @@ def draw(figure: StackFigure) -> list[str]:
 
 
 def cut(figure: StackFigure) -> bool:
-    """Whether an interval goes on beyond the axis of its panel."""
+    """Tell whether an interval goes on beyond the axis of its panel."""
     return any(
         stack.high is not None and stack.high > panel.top for panel in figure.panels for stack in panel.stacks
     )

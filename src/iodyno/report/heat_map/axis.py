@@ -58,7 +58,7 @@ def with_unit(value: float, base: str, digits: int = 3) -> str:
 
 
 def is_bound(edge: float, edges: Sequence[float]) -> bool:
-    """Whether the upper edge of a row says less than its values: below it the row is wider than 1 %.
+    """Tell whether the upper edge of a row says less than its values: below it the row is wider than 1 %.
 
     >>> [is_bound(edge, (0.0, 400e3, 403e3)) for edge in (400e3, 403e3)]
     [True, False]
@@ -128,7 +128,7 @@ def zero_of(begin_ns: int, span_ns: int) -> int:
 
 
 def time_name(begin_ns: int, span_ns: int, name: str = "time") -> str:
-    """What the time axis is called; it names the zero where that is not the clock's own."""
+    """Name the time axis, with its zero where that is not the clock's own."""
     zero = zero_of(begin_ns, span_ns)
     return f"{name} since {zero / 1e9:.12g} s" if zero else name
 

@@ -23,7 +23,7 @@ Colour = tuple[int, int, int]
 LEVELS = 24
 """Steps of the ramp (chosen: neighbours are just told apart side by side, and a map needs 24 shapes, not one a cell)."""
 SCALES = ("log", "linear", "rank")
-"""How counts become steps of the ramp."""
+"""Scales by which counts become steps of the ramp."""
 _INFERNO = (
     "000004 040312 0b0724 150b37 210c4a 2f0a5b 3d0965 4a0c6b 57106e 64156e 71196e 7d1e6d 8a226a 972766 a32c61 b0315b bc3754 "
     "c63d4d d04545 da4e3c e35933 eb6429 f1711f f67e14 f98c0a fb9b06 fcaa0f fbba1f f9c932 f5d949 f2e865 f3f586 fcffa4"
@@ -35,7 +35,7 @@ DARK_PAPER: Colour = (0x14, 0x17, 0x1B)
 """The pages that maps stand on (the report's)."""
 _LIGHT_ENDS = (0.655, 0.03)
 _DARK_ENDS = (0.50, 0.98)
-"""Where on inferno the ramps begin and end: one event at 3:1, the greatest count short of the last colour."""
+"""Ends of the ramps on inferno: one event at 3:1, the greatest count short of the last colour."""
 
 
 def parse(text: str) -> Colour:

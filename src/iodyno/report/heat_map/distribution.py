@@ -18,7 +18,7 @@ SHARES = (0.0, 0.5, 0.9, 0.99, 0.999, 0.9999, 0.99999, 0.999999)
 BINS = 60
 """Bars of the histogram above the rows, in equal ratios (chosen: as wide as those of the rows)."""
 Along = Callable[[float], float]
-"""Where a value stands on the axis, from 0 to 1."""
+"""Place of a value on the axis, from 0 to 1."""
 
 
 def histogram(grid: Grid, look: Look) -> Picture:

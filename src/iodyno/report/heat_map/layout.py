@@ -1,4 +1,4 @@
-"""Where everything of a heat map stands: plot, axes, histogram of the rows, strip of the columns, legend.
+"""Layout of a heat map: plot, axes, histogram of the rows, strip of the columns, legend.
 
 Drawn on 900 units by default. Text of 13 units is 6 pixels on a phone, so the SVG makes it larger there and leaves out every
 other tick (`spare`): the places are the same.
@@ -25,7 +25,7 @@ _LETTER = 0.53
 
 @dataclass(frozen=True)
 class Look:
-    """What a picture shows, and how large. Sizes in units of the drawing.
+    """Contents and size of a picture. Sizes in units of the drawing.
 
     `box`: a cell's side; None: as the width leaves. `shown`: overlays that are on at first. `marginal`: the histogram beside
     the plot. `strip`: events a column below it. `grid`: lines at the ticks.
@@ -76,7 +76,7 @@ def drawn_counts(grid: Grid, frame: Frame) -> dict[tuple[int, int], int]:
 
 
 def place_of(value: float, grid: Grid, frame: Frame) -> float:
-    """Where a value lies in drawn rows from the bottom; beyond the rows in the middle of the row for what is beyond."""
+    """Return the place of a value in drawn rows from the bottom; beyond the rows in the middle of the row for what is beyond."""
     if value < grid.edges[0]:
         return frame.first - 0.5 if frame.under is not None else float(frame.first)
     if value > grid.edges[-1]:
@@ -175,7 +175,7 @@ def lay_out_axes(
 
 
 def default_title(grid: Grid) -> str:
-    """What the picture is called when nobody named it."""
+    """Return the title of a picture that nobody named."""
     return (
         "Events by offset within the second"
         if grid.sub_second
@@ -194,7 +194,7 @@ def summary(grid: Grid, unit: axis.Unit) -> str:
 
 
 def where_events_are(grid: Grid, unit: axis.Unit) -> str:
-    """Where every event went: `1 000 events: 990 in cells, 10 above 2 ms, none unreadable`."""
+    """State where every event went: `1 000 events: 990 in cells, 10 above 2 ms, none unreadable`."""
     high, low = axis.show(grid.edges[-1], unit), axis.show(grid.edges[0], unit)
     parts = [f"{axis.whole(grid.in_cells())} in cells"]
     if sum(grid.over):
@@ -278,7 +278,7 @@ def _value_axis(picture: Picture, plot: Cells, grid: Grid, frame: Frame, unit: a
 
 
 def own_units(grid: Grid) -> bool:
-    """Whether each tick names its own unit: on an axis over decades, where `0.001 ms` would be a microsecond."""
+    """Tell whether each tick names its own unit: on an axis over decades, where `0.001 ms` would be a microsecond."""
     return (
         grid.scale == "log"
         and grid.unit in ("ns", "bytes")

@@ -76,7 +76,7 @@ def pages(pictures: Sequence[tuple[Picture, Mapping[str, Any] | None]], said: Se
 
 
 def policy(script: str) -> str:
-    """What the page may do: run this one script, show images that it holds, nothing else."""
+    """Return the content security policy of the page: run this one script, show images that it holds, nothing else."""
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     return f"default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'sha256-{digest}'"
 

@@ -28,7 +28,7 @@ def grey_png(lines: Sequence[bytes]) -> bytes:
 
 
 def as_source(image: bytes) -> str:
-    """What the `href` of an image holds."""
+    """Return the `href` of an image."""
     return f"data:image/png;base64,{base64.b64encode(image).decode()}"
 
 

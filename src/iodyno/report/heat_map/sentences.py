@@ -1,4 +1,4 @@
-"""What is found in a grid, in sentences; every number with its unit and every finding with its chance."""
+"""Findings in a grid, in sentences; every number with its unit and every finding with its chance."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _BURSTS, _CHANGES = 4, 4
 
 
 def sentences(grid: Grid, found: Findings, *, zero_ns: int | None = None, absent: bool = True) -> list[str]:
-    """What is found, the most telling first; unless `absent` is off, what was looked for and not found in the last one, and
-    how many events it would have taken to tell.
+    """State the findings, the most telling first; unless `absent` is off, the last sentence says what was looked for and not
+    found, and how many events it would have taken to tell.
 
     Times count from `zero_ns` of the grid's clock (None: as its time axis does).
     """

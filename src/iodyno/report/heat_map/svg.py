@@ -67,7 +67,7 @@ def style() -> str:
 
 
 def script_data(grid: Grid) -> dict[str, Any]:
-    """What the script needs of a grid: counts by column and drawn row, and how to name them."""
+    """Return the data of a grid for the script: counts by column and drawn row, and how to name them."""
     frame = frame_of(grid)
     unit = axis.unit_of(grid.unit, max(abs(grid.edges[0]), abs(grid.edges[-1])))
     time = axis.unit_of("ns", grid.columns * grid.column_ns)

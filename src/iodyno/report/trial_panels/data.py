@@ -1,5 +1,5 @@
-"""What the script of a report needs of every trial, once and compressed: counts of operations by row and interval, values of
-lines by interval. Counts are exact; rows are as fine as a page of the right size can hold.
+"""Data of every trial for the script of a report, once and compressed: counts of operations by row and interval, values of lines
+by interval. Counts are exact; rows are as fine as a page of the right size can hold.
 """
 
 from __future__ import annotations

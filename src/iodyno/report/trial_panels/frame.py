@@ -1,4 +1,4 @@
-"""What all panels of a trial share: one width, one axis of seconds, one way to write a time."""
+"""Common frame of all panels of a trial: one width, one axis of seconds, one way to write a time."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Frame:
         return self.shared.use(f'<path d="{path}"/>{"".join(texts)}', bottom)
 
     def window(self, top: int, bottom: int) -> str:
-        """Where the measured window begins and ends."""
+        """Draw the start and the end of the measured window."""
         first, last = (round(self.x(second)) for second in self.measured)
         return (
             f'<path class="note" d="M{first} {top}V{bottom}M{last} {top}V{bottom}"/>' if last > first else ""
@@ -72,7 +72,7 @@ class Frame:
 
 
 def place_of(rows: Rows, value: float) -> float:
-    """Where a time in ns lies, in rows from the lowest edge; between two edges by the logarithm."""
+    """Return the place of a time in ns, in rows from the lowest edge; between two edges by the logarithm."""
     edges = rows.edges
     row = min(max(bisect_right(edges, value) - 1, 0), rows.count - 1)
     low, high = max(edges[row], 1), edges[row + 1]

@@ -168,7 +168,7 @@ def _legend(low: float, high: float) -> list[str]:
 
 
 def definitions(shared: Shared) -> str:
-    """What every heat map of a page refers to, once: the filters that make colours of grey, the legend's ramp, and axes."""
+    """Return the shared definitions of all heat maps of a page: filters that make colours of grey, the legend's ramp, axes."""
     filters = "".join(
         f'<filter id="{name}" color-interpolation-filters="sRGB"><feComponentTransfer>'
         + "".join(

@@ -1,4 +1,4 @@
-"""How the times of a trial's operations are distributed: rows of its heat map, counted over a window."""
+"""Distribution of the times of a trial's operations: rows of its heat map, counted over a window."""
 
 from __future__ import annotations
 

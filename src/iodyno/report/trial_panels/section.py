@@ -42,7 +42,7 @@ class Head:
 
 @dataclass(frozen=True)
 class Panels:
-    """What a trial shows when it is opened."""
+    """Panels of a trial, shown when it is opened."""
 
     maps: tuple[Markup, ...] = ()
     histograms: tuple[Markup, ...] = ()
@@ -115,7 +115,7 @@ class Drawings:
         self._without = finished - len(self._views)
 
     def section(self, fits: Callable[[str, int], bool] = lambda _kind, _size: True) -> Trials:
-        """What a page shows.
+        """Return the section for a page.
 
         `fits` says whether drawings of so many bytes have room in the page; of those that have none, axes and lines lie
         compressed in its data, and the script draws cells and histograms.
@@ -150,7 +150,7 @@ class Drawings:
 def drawings_of(
     summary: CampaignSummary, study: TrialStudy, found: Sequence[MapFindings] = ()
 ) -> Drawings | None:
-    """What is drawn of the trials; None when no trial has records."""
+    """Return the drawings of the trials; None when no trial has records."""
     return Drawings(summary, study, found) if study else None
 
 
@@ -163,7 +163,7 @@ def _range(key: tuple[str, str], family: Family) -> str:
 
 
 def _wide(family: Family) -> str:
-    """How much longer the top of a row is than its bottom."""
+    """State how much longer the top of a row is than its bottom, in per cent."""
     return f"{100 * (2 ** (1 / family.drawn.an_octave) - 1):.0f} %"
 
 

@@ -98,7 +98,7 @@ def _steps(line: Line, values: Sequence[float], x: Span, y: Span) -> str:
 
 
 def _begin(line: Line) -> float:
-    """Where the first interval of a line begins: lines of the measured window begin with it, not with the trial."""
+    """Return the start of the first interval of a line: lines of the measured window begin with it, not with the trial."""
     if len(line.seconds) < 2 or line.windows[0] != "measured":
         return 0.0
     return max(0.0, line.seconds[0] - (line.seconds[1] - line.seconds[0]))

@@ -64,7 +64,7 @@ def named(plain: Any) -> Workload:
 
 
 def check(reading: Reading, workload: WorkloadSpec, factors: Mapping[str, Factor]) -> None:
-    """What the settings mean together with the factors."""
+    """Check the settings together with the factors."""
     if workload.program is not None:
         program_section.check(reading, workload, factors)
     if workload.kind != DISK.name:
@@ -111,7 +111,7 @@ def check(reading: Reading, workload: WorkloadSpec, factors: Mapping[str, Factor
 def _check_host(
     reading: Reading, workload: WorkloadSpec, given: set[str], varied: set[str], host: str
 ) -> None:
-    """What the settings of one host mean together with those of all."""
+    """Check the settings of one host together with those of all."""
     own = workload.own.get(host)
     if own is None:
         return
@@ -127,7 +127,7 @@ def _check_host(
 
 
 def _check_points(reading: Reading, workload: WorkloadSpec, factors: Mapping[str, Factor]) -> None:
-    """What all settings of a host mean together at a point, before a host is opened: a layout may take minutes."""
+    """Check all settings of a host together at each point, before a host is opened: a layout may take minutes."""
     varied = varied_at(factors)
 
     def place(names: tuple[str, ...], host: str) -> Path:
@@ -187,7 +187,7 @@ def _check_volume(
 
 
 def outcomes_of(workload: WorkloadSpec) -> tuple[str, ...]:
-    """What is worth showing where the file names nothing."""
+    """Return the outcomes that are worth showing where the file names none."""
     times = _OPEN if "rate" in workload.settings else _CLOSED
     if workload.program is not None:
         times = ("iops", "bytes_per_s", "service_time_p50_ns", "service_time_p99_ns")

@@ -65,7 +65,7 @@ class Trace:
 
     @property
     def without(self) -> str:
-        """What is not replayed, in words; empty: all is.
+        """Operations that are not replayed, in words; empty: none.
 
         >>> Trace((), {"discard": 2, "another device": 1}).without
         '1 of another device, 2 of kind discard'
@@ -78,7 +78,7 @@ class Trace:
 
 @dataclass(frozen=True)
 class _Line:
-    """What a line of a trace says. `kind`: what is replayed, or the word for what is not."""
+    """Contents of a line of a trace. `kind`: what is replayed, or the word for what is not."""
 
     where: str
     device: str
@@ -153,7 +153,7 @@ def _blkparse(lines: Sequence[str], file: str) -> list[_Line]:
 
 
 def _moves(letters: str) -> bool:
-    """Whether an operation of these letters has a place and a length: a flush need not, nor what is no read and no write."""
+    """Tell whether an operation of these letters has a place and a length: a flush need not, nor what is no read and no write."""
     return "F" not in letters and bool({"R", "W", "D"} & set(letters))
 
 
@@ -214,7 +214,7 @@ def _unreadable(line: str, needed: str, file: str, number: int) -> ExperimentErr
 
 
 def _kind(letters: str, length: int) -> str:
-    """What the letters of an operation mean: a `Kind`, or a word for what is not replayed."""
+    """Return the meaning of the letters of an operation: a `Kind`, or a word for what is not replayed."""
     if letters.startswith("D"):
         return "discard"
     if "F" in letters and not length:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from iodyno.formats.experiment_sections import Reading
 
 DATAGRAM_BYTES = range(24, 65_507 + 1)
-"""What a datagram may hold: the trial's token and its number, and what UDP over IPv4 takes (`agent/core/src/job.rs`)."""
+"""Allowed bytes of a datagram: from the trial's token and its number to what UDP over IPv4 takes (`agent/core/src/job.rs`)."""
 _OFF_THE_PATH = ("unix", "vsock")
 _SHAPED = ("link_rate", "link_queue", "link_frames", "link_burst", "link_delay")
 _CONNECTIONS_ONLY = {
@@ -34,7 +34,7 @@ _CONNECTIONS_ONLY = {
     "cork": "the sender's kernel joins no datagrams",
     "congestion_control": "UDP has no congestion control",
 }
-"""What needs a connection (`agent/load/src/datagram/mod.rs`)."""
+"""Parameters that need a connection, with the reason (`agent/load/src/datagram/mod.rs`)."""
 
 
 def check(
@@ -79,7 +79,7 @@ def _mistakes(kind: str, levels: _Levels) -> Iterator[tuple[str, str]]:
 
 
 class _Levels:
-    """What each parameter is at the points of an experiment."""
+    """Levels of each parameter at the points of an experiment."""
 
     def __init__(self, workload: WorkloadSpec, factors: Mapping[str, Factor], section: Path) -> None:
         self._section = section
@@ -106,7 +106,7 @@ class _Levels:
         return together(self.of(name), self.of("transport"), same)
 
     def place(self, name: str) -> Path:
-        """Where the file says it; of what is left out, where it says the transport."""
+        """Return the place of the parameter in the file; of what is left out, the place of the transport."""
         if name in self._varied:
             factor = self._varied[name][0]
             return ("factors", factor) if factor == name else ("factors", factor, "together", name)

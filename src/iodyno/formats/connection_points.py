@@ -1,5 +1,5 @@
-"""What all settings of a load over connections cannot mean together at a point, and what has no effect at any: told with the key
-that is to blame, before a host is opened.
+"""Settings of a load over connections that cannot go together at a point, and those without effect at any: told with the key that
+is to blame, before a host is opened.
 
 What agents refuse besides (`agent/load/src/driver/supported.rs`, `agent/load/src/datagram`) depends on their kernel too.
 """
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 Point = Mapping[str, Level]
 Mistakes = list[tuple[tuple[str, ...], str]]
-"""What is wrong: the parameters that are to blame, the first one first, and a sentence."""
+"""Mistakes, each as the parameters that are to blame, the first one first, and a sentence."""
 
 CONCERNED = (
     "transport", "driver", "interface", "client", "server", "rate", "arrivals", "on", "off", "burst", "sizes", "answer",
@@ -47,7 +47,7 @@ _NEED_A_QUEUE = ("blanking", "threaded")
 
 
 def law_of(point: Point) -> str:
-    """How operations begin."""
+    """Return the law by which operations begin."""
     return str(point.get("arrivals", "constant" if "rate" in point else "closed"))
 
 
@@ -57,7 +57,7 @@ _EFFECTS: Mapping[str, tuple[Callable[[Point], bool], str]] = {
     "off": (lambda point: law_of(point) == "bursty", "arrivals: bursty"),
     "nagle": (lambda point: point.get("transport", "tcp") in _OF_TCP, "transport tcp or tls"),
 }
-"""Where a parameter has an effect at all, and that place in words."""
+"""Condition under which a parameter has an effect at all, and its words."""
 
 
 def check(
@@ -128,7 +128,7 @@ def place_of(
     tunables: Mapping[str, Level],
     section: Path = ("workload",),
 ) -> Path:
-    """Where the file says the first of these parameters that it says."""
+    """Return the place in the file of the first of these parameters that it says."""
     for name in names:
         if name in varied:
             return varied[name]
@@ -140,20 +140,22 @@ def place_of(
 
 
 def wrong_at(workload: WorkloadSpec, point: Point, hosts: Mapping[str, HostSpec], traces: Traces) -> Mistakes:
-    """What all settings of a point cannot mean together; nothing: it can be had, as far as that is known here."""
+    """List the settings of a point that cannot go together; nothing: it can be had, as far as that is known here."""
     found = [*_of_arrivals(workload, point), *_of_calls(workload, point), *_of_sizes(point, traces)]
     return [*found, *_of_path(workload, point, hosts), *_of_rings(workload, point, hosts)]
 
 
 def _way(point: Point, end: str) -> Submission:
-    """How the end that is called `client` or `server` makes its calls."""
+    """Return the way in which the end that is called `client` or `server` makes its calls."""
     ways = CLIENTS if end == "client" else SERVERS
     both = Submission("", str(point.get("driver", "threads")), str(point.get("interface", "read_write")))
     return ways.get(str(point.get(end)), both)
 
 
 def _of_rings(workload: WorkloadSpec, point: Point, hosts: Mapping[str, HostSpec]) -> Mistakes:
-    """What rings cannot reach, where the file says by which address a server is reached (`agent/load/src/rings/place.rs`)."""
+    """List the ends whose rings cannot reach the server, where the file says by which address it is reached
+    (`agent/load/src/rings/place.rs`).
+    """
     server, client = hosts.get(workload.receiver), hosts.get(workload.sender)
     found: Mistakes = []
     if server is None or client is None:
@@ -242,7 +244,7 @@ def _of_sizes(point: Point, traces: Traces) -> Mistakes:
 
 
 def _of_path(workload: WorkloadSpec, point: Point, hosts: Mapping[str, HostSpec]) -> Mistakes:
-    """What the devices that the lab makes between namespaces are known to be, before there are any."""
+    """List the settings that the devices which the lab makes between namespaces cannot have, before there are any."""
     ends = [hosts[name] for name in (workload.sender, workload.receiver) if name in hosts]
     found: Mistakes = []
     way = str(point.get("direction", "forward"))

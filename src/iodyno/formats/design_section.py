@@ -120,7 +120,7 @@ def belonging(section: Any, kind: str) -> Any:
 
 
 def check(section: Any, factors: Mapping[str, Factor], note: Note, path: Path) -> None:
-    """What the keys mean together and beside the factors: what does not fit is noted."""
+    """Check the keys together and beside the factors; note those that do not fit."""
     for name in sorted(section.model_fields_set):
         option = OPTIONS_OF.get(name)
         if option is not None and section.kind not in option.kinds:

@@ -50,12 +50,12 @@ class Section(BaseModel):
 
 @dataclass(frozen=True)
 class _Reads:
-    """How the value of a key is read, by a function of ours so that its errors are ours, and its schema."""
+    """Reader of the value of a key, a function of ours so that its errors are ours, and its schema."""
 
     read: Callable[[Any], Any]
     schema: Json
     allowed: str = ""
-    """What it may be, in words, where the schema says it less well (`docs/reference/reference.md`)."""
+    """Allowed values, in words, where the schema says it less well (`docs/reference/reference.md`)."""
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         return core_schema.no_info_plain_validator_function(self.read)
@@ -190,7 +190,7 @@ class WindowsSection(Section):
 
 
 class LimitsSection(Section):
-    """What a trial may take before it is retried or marked."""
+    """Limits of a trial before it is retried or marked."""
 
     retries: Annotated[Any, _quantity("count", low=0, high=10)] = Field(
         1, description="How often a failed trial is tried again."
@@ -462,7 +462,7 @@ class SearchSection(Section):
 
 
 class QuickSection(Section):
-    """What `--quick` replaces: factors by name, design and windows key by key."""
+    """Replacements by `--quick`: factors by name, design and windows key by key."""
 
     factors: Any = Field(None, description="Factors that are replaced, by name.")
     design: Any = Field(None, description="Keys of the design that are replaced.")

@@ -461,7 +461,7 @@ class Reading:
                 set_by.setdefault(name, factor.name)
 
     def check_windows(self, windows: Any, path: Path) -> None:
-        """What the lengths must be to each other."""
+        """Check the lengths against each other."""
         if windows.interval > windows.measured:
             text = (
                 f"found an interval of {windows.interval / 1e9:g} s in a measured window of "
@@ -524,7 +524,7 @@ class Reading:
         self.note(path, f"the key {key} is missing, needed: {needed[:1].lower()}{needed[1:].rstrip('.')}")
 
     def mapping(self, written: Any, path: Path, allowed: str) -> bool:
-        """Whether the value is a mapping; noted when it is not."""
+        """Tell whether the value is a mapping; note it when it is not."""
         if not isinstance(written, dict):
             self.note(path, f"found {found(written)}, allowed: {allowed}")
         return isinstance(written, dict)
@@ -549,14 +549,14 @@ class Reading:
             self.mistakes.append(Mistake(self.top.line_of(path), written, text))
 
     def value(self, path: Path) -> Any:
-        """What the file holds at a path of keys; None when there is nothing."""
+        """Return the value that the file holds at a path of keys; None when there is nothing."""
         value = self.plain
         for step in path:
             value = value.get(step) if isinstance(value, dict) else None
         return value
 
     def has(self, path: Path) -> bool:
-        """Whether the key is in the file."""
+        """Tell whether the key is in the file."""
         parent = self.value(path[:-1])
         return isinstance(parent, dict) and path[-1] in parent
 

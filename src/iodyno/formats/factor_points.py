@@ -46,7 +46,7 @@ def points(
 
 
 def varied_at(factors: Mapping[str, Factor]) -> dict[str, Path]:
-    """Where the file says the levels of each parameter that is varied."""
+    """Return the place in the file of the levels of each parameter that is varied."""
     places: dict[str, Path] = {}
     for factor in factors.values():
         places |= {name: ("factors", factor.name, "together", name) for name in factor.together}

@@ -10,7 +10,7 @@ import stat
 from pathlib import Path
 
 HEAD_BYTES = 65_536
-"""What tells kinds of files apart (chosen: comments before the first statement may be long)."""
+"""Length of the head that tells kinds of files apart (chosen: comments before the first statement may be long)."""
 TABLE_BYTES = 64 << 20
 """Longest table (chosen: more lines than any model is fitted to)."""
 

@@ -14,7 +14,7 @@ Note = Callable[[Path, str], None]
 
 
 NUMBER = "{n}"
-"""What stands in `to` and `address` for the number of the host."""
+"""Placeholder in `to` and `address` for the number of the host."""
 
 
 def expanded(host: HostSpec, count: int | None) -> list[HostSpec]:
@@ -43,7 +43,7 @@ def names_of(written: Sequence[str], groups: Mapping[str, Sequence[str]]) -> lis
 
 
 def alone(plain: Any) -> bool:
-    """Whether the file's workload is one whose hosts need no other end."""
+    """Tell whether the file's workload is one whose hosts need no other end."""
     workload = plain.get("workload") if isinstance(plain, dict) else None
     kind = workload.get("kind") if isinstance(workload, dict) else None
     return isinstance(kind, str) and kind in WORKLOADS and WORKLOADS[kind].alone

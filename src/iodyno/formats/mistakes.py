@@ -1,4 +1,4 @@
-"""What is wrong with a file that people write: where, what was found, what is allowed, the nearest word.
+"""Mistakes in a file that people write: where, what was found, what is allowed, the nearest word.
 
 All mistakes of a file become one error, in the order of its lines.
 """
@@ -50,7 +50,7 @@ class Mistake:
 
 
 class MistakesError(ExperimentError):
-    """What is wrong with a file, mistake by mistake, in the order of its lines."""
+    """Mistakes in a file, one by one, in the order of its lines."""
 
     def __init__(self, what: str, mistakes: Sequence[Mistake], *, where: str, advice: str) -> None:
         super().__init__(what, where=where, advice=advice)
@@ -134,7 +134,7 @@ def listed(word: str, allowed: Sequence[str]) -> str:
 
 
 def _of_command(word: str, allowed: Sequence[str]) -> str:
-    """What the file calls that which an option of a command calls `word`; empty where there is none such."""
+    """Name the key of the file for that which an option of a command calls `word`; empty where there is none such."""
     option, key = OPTIONS.get(word, ("", ""))
     if not option or ("." not in key and key not in allowed):
         return ""

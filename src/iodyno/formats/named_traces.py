@@ -30,7 +30,7 @@ _READERS: Mapping[str, Callable[[str], object]] = {
     "arrivals": value_traces.gaps_ns,
     "replay": block_traces.read_trace,
 }
-"""How the trace is read that a parameter may name."""
+"""Readers of the traces that parameters may name."""
 Traces = Mapping[tuple[str, Level], str]
 """For a parameter and its level as it was written, the level that names the whole path of the file."""
 

@@ -14,8 +14,8 @@ _HOSTS_NAMED = 6  # chosen: more make a line that nobody reads
 
 
 def mistake_of(name: str, hosts: list[str], *, beside: Collection[str], on_disks: bool = False) -> str:
-    """What is wrong with the name of an outcome; empty when nothing is. `beside`: names of the
-    bystanders; `on_disks`: whether the load needs no other end.
+    """Return the mistake in the name of an outcome; empty when there is none. `beside`: names of the bystanders; `on_disks`:
+    whether the load needs no other end.
     """
     whose, of_bystander = split_beside(name)
     if whose and beside and whose not in beside:

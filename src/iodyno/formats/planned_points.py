@@ -1,4 +1,4 @@
-"""Whether every point of a design can be had over its connections, seen before a host is opened: of designs which say themselves
+"""Check of every point of a design over its connections, before a host is opened: of designs which say themselves
 which levels meet, that is known when they are planned.
 """
 

@@ -40,7 +40,7 @@ def read(reading: Reading, written: Any, path: Path) -> Personality | None:
 
 
 def check(reading: Reading, workload: WorkloadSpec, factors: Mapping[str, Factor]) -> None:
-    """Whether the personality means something with the settings and with each level of each factor."""
+    """Check that the personality means something with the settings and with each level of each factor."""
     from iodyno.core.personality.binding import bound
     from iodyno.core.personality.wire import program as compiled
 

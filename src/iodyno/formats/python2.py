@@ -9,11 +9,11 @@ from types import CodeType
 
 DIVIDE = "_divide_as_python_2"
 NAMES = {"xrange": range, "raw_input": input}
-"""What else such a script may call."""
+"""Other names that such a script may call."""
 
 
 def divide(left: object, right: object) -> object:
-    """What `/` was."""
+    """Divide as `/` did in Python 2."""
     whole = isinstance(left, int) and isinstance(right, int)
     return left // right if whole else left / right  # type: ignore[operator]
 

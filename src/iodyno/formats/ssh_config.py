@@ -1,4 +1,4 @@
-"""What an ssh_config would have run on the lab's machine: an experiment that somebody sent must not bring a command with it."""
+"""Commands that an ssh_config would run on the lab's machine: an experiment that somebody sent must not bring one with it."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ def parameters_of(workload: Workload, hosts: tuple[str, ...]) -> dict[str, Param
 
 
 def factor_section(workload: Workload, name: str, entry: Any, hosts: tuple[str, ...]) -> Any:
-    """What a factor of that name may hold; with tunables of these hosts where the entry speaks of any."""
+    """Return the type of a factor of that name; with tunables of these hosts where the entry speaks of any."""
     together_names = entry.get("together") if isinstance(entry, dict) else None
     dotted = isinstance(together_names, dict) and any("." in str(other) for other in together_names)
     known = model.sections_of(workload)[1].model_fields

@@ -45,7 +45,7 @@ _WORDS: Mapping[str, Scalar] = (
     | dict.fromkeys(("false", "False", "FALSE"), False)
 )
 _UNPRINTABLE = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
-"""What YAML 1.2.2 forbids (section 5.1, c-printable)."""
+"""Characters that YAML 1.2.2 forbids (section 5.1, c-printable)."""
 _VARIABLE = re.compile(r"\$\$\{|\$\{(?:(?P<name>[A-Za-z_]\w*)(?::-(?P<otherwise>[^{}]*))?\})?")
 
 
@@ -206,7 +206,7 @@ class _Reader:
             parent.duplicate, parent.key, parent.last = False, None, parent.key
 
     def path(self) -> str:
-        """Where the next value belongs."""
+        """Return the path of the next value."""
         steps: list[str | int] = []
         for entry in self.open:
             if isinstance(entry.node.value, list):

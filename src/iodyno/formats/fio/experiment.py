@@ -109,7 +109,7 @@ def experiment_keys(
 
 
 def _notes(jobs: Sequence[Job]) -> list[str]:
-    """What is to be said about the jobs; what is to be said about several of them, once."""
+    """Return the notes on the jobs; a note on several of them stands once."""
     said: dict[tuple[str, str], list[str]] = {}
     for job in jobs:
         for note in job.notes:
@@ -144,7 +144,7 @@ def steps(
 
 
 def _together(jobs: Sequence[Job], file: str) -> bool:
-    """Whether all jobs run at the same time, not one after the other. Raises ExperimentError where some do and some do not."""
+    """Tell whether all jobs run at the same time, not one after the other. Raises ExperimentError where only some do."""
     after = [job.alone_after or job.waits_for == jobs[number].name for number, job in enumerate(jobs[1:])]
     if all(after):
         return False
@@ -204,7 +204,7 @@ def _alike_in_cpus(jobs: Sequence[Job]) -> None:
 
 
 def _comparable(jobs: Sequence[Job]) -> bool:
-    """Whether jobs that run one after the other can be trials of one experiment."""
+    """Tell whether jobs that run one after the other can be trials of one experiment."""
     if len({job.cpus for job in jobs}) > 1:
         return False
     whole = [job.files for job in jobs if job.files is not None]
@@ -294,7 +294,7 @@ def _levels(jobs: Sequence[Job]) -> dict[str, list[Any]]:
 
 
 def _own_align(job: Job) -> str:
-    """What the offsets of a job are multiples of that does not say it."""
+    """Return the alignment of the offsets of a job that states none."""
     block = str(job.settings.get("block", "4KiB"))
     return "512B" if "(" in block else block
 

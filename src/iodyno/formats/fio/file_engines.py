@@ -28,7 +28,7 @@ class WholeFiles:
     size_bytes: int
 
     def alike(self, other: WholeFiles) -> bool:
-        """Whether both can be one program."""
+        """Tell whether both can be one program."""
         mine, theirs = (
             (each.engine, each.directory, each.count // each.threads, each.size_bytes)
             for each in (self, other)

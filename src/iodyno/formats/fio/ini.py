@@ -26,7 +26,7 @@ _KEYWORDS = ("jobname", "jobnum", "clientuid", "pagesize", "ncpus", "mb_memory",
 
 @dataclass(frozen=True)
 class Key:
-    """What was written under a key, and where."""
+    """Value written under a key, and its place."""
 
     name: str
     value: str
@@ -57,7 +57,7 @@ class Section:
 
 
 def is_job_file(path: str | os.PathLike[str]) -> bool:
-    """Whether the file holds jobs of fio: by its suffix, or by a first line in square brackets that YAML would not have."""
+    """Tell whether the file holds jobs of fio: by its suffix, or by a first line in square brackets that YAML would not have."""
     file = Path(path)
     if file.suffix.lower() in (".fio", ".job"):
         return True
@@ -118,7 +118,7 @@ def _labels(names: Sequence[str]) -> list[str]:
 
 
 def _waits(jobs: Sequence[Section]) -> list[Mistake]:
-    """What is wrong with jobs that wait for others: fio lets them wait for one that stands before them."""
+    """List the mistakes of jobs that wait for others: fio lets them wait for one that stands before them."""
     mistakes = []
     for number, job in enumerate(jobs):
         key = job.keys.get("wait_for")

@@ -59,18 +59,18 @@ class Job:
     cpus: tuple[int, ...]
     """Those that it may run on; none: all."""
     lines: Mapping[str, int]
-    """Where the file says its options."""
+    """Lines of its options in the file."""
     alone_after: bool
-    """Whether it waits for all jobs before it."""
+    """True where it waits for all jobs before it."""
     waits_for: str | None
     file: str
     line: int
     delay: str = ""
-    """How much later than the others it is to begin."""
+    """Delay of its start after the others."""
     only_creates: bool = False
-    """Whether it makes its files and moves nothing."""
+    """True where it makes its files and moves nothing."""
     files: WholeFiles | None = None
-    """What an engine does that makes, asks for or removes files."""
+    """Work of an engine that makes, asks for or removes files."""
     notes: tuple[str, ...] = field(default=())
 
 
@@ -124,7 +124,7 @@ def _engines(interfaces: tuple[str, ...]) -> str:
 
 
 def _align(sizes: list[int]) -> dict[str, str]:
-    """What the places of drawn blocks are multiples of: the least size, where all others are multiples of it, too."""
+    """Return the alignment of drawn blocks: the least size, where all others are multiples of it, too."""
     least = min(sizes)
     whole = least >= 512 and not any(size % least for size in sizes)
     return {"align": quantity.show("size", least)} if whole else {}
@@ -185,7 +185,7 @@ class _Reading(PlaceReading):
                 )
 
     def times(self) -> None:
-        """What is said about the times of the job."""
+        """Read the times of the job, with notes on them."""
         for name in ("ramp_time", "runtime", "startdelay"):
             self.get(name, numbers.duration_ns, 0)
         if self.get("startdelay", numbers.duration_ns, 0):
@@ -295,7 +295,7 @@ class _Reading(PlaceReading):
         return {**pattern, "read": f"{reads:g}%"}
 
     def random(self, settings: dict[str, Any], reads: float) -> None:
-        """How random places are drawn, and how many of the operations are at one."""
+        """Read how random places are drawn, and how many of the operations are at one."""
         share = self.get(
             "percentage_random", lambda w: numbers.whole_percent(direction(w, reads, "100", "shares")), None
         )
@@ -385,7 +385,7 @@ class _Reading(PlaceReading):
             self.say("blocks are drawn with repeats, as with norandommap=1")
 
     def page_cache(self, settings: Mapping[str, Any]) -> dict[str, Any]:
-        """What becomes of the page cache, and what the kernel is told of the pattern."""
+        """Read the handling of the page cache, and the advice to the kernel on the pattern."""
         if settings["target"] == "null" or settings["direct"] == "on":
             return {}
         told: dict[str, Any] = {}
@@ -427,7 +427,7 @@ class _Reading(PlaceReading):
         return {"operations": min(ends) * max(1, self.count("loops", 1)) * numjobs}
 
     def of_direction(self, name: str, reads: float) -> bool:
-        """Whether an option says something of the direction of the load: `bssplit=,4k/100` says nothing of reads."""
+        """Tell whether an option says something of the direction of the load: `bssplit=,4k/100` says nothing of reads."""
         return bool(self.get(name, lambda written: direction(written, reads), ""))
 
     def block(self, reads: float) -> dict[str, Any]:
@@ -462,7 +462,7 @@ class _Reading(PlaceReading):
         return {"block": quantity.show("size", size)}
 
     def calls(self, interface: str) -> dict[str, Any]:
-        """How calls are made: depth, direct, the ring."""
+        """Read how calls are made: depth, direct, the ring."""
         told: dict[str, Any] = {}
         depth = self.at_least_one("iodepth")
         if interface in _ASYNCHRONOUS:
@@ -498,7 +498,7 @@ class _Reading(PlaceReading):
         return told
 
     def durability(self) -> dict[str, Any]:
-        """How writes are made durable."""
+        """Read how writes are made durable."""
         sync = self.word("sync", "none").lower()
         words = {"none": "", "0": "", "1": "o_sync", "": "o_sync", "sync": "o_sync", "dsync": "o_dsync"}
         if sync not in words:
@@ -517,7 +517,7 @@ class _Reading(PlaceReading):
         return {"sync": asked[0], **({"sync_every": times} if times > 1 else {})}
 
     def content(self, reads: float) -> dict[str, Any]:
-        """What is written, and whether it is checked."""
+        """Read the content that is written, and whether it is checked."""
         told: dict[str, Any] = {}
         if self.switch("zero_buffers"):
             told["content"] = "zero"
@@ -566,7 +566,7 @@ class _Reading(PlaceReading):
         return {"think": quantity.show("duration", pause_ns), **every}
 
     def whole_files(self, engine: str, numjobs: int) -> WholeFiles:
-        """What an engine does that makes, asks for or removes files."""
+        """Return the work of an engine that makes, asks for or removes files."""
         directory = str(Path(self.targets.target or self.word("directory") or ".").absolute())
         count = self.at_least_one("nrfiles") * numjobs
         size = self.size("filesize", self.size("size", 4096)) or 4096

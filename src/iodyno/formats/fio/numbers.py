@@ -55,13 +55,13 @@ def _bytes(pattern: re.Pattern[str], text: str, kb_base: int) -> float:
 
 
 def _read_as(text: str) -> str:
-    """What fio reads of a number behind which is nothing that it looks at (`str_to_decimal` of its parse.c), in words."""
+    """State fio's reading of a number behind which is nothing that it looks at (`str_to_decimal` of its parse.c), in words."""
     match = re.match(r"(0x[0-9a-f]+)|(\d+)(?![kmgtp%\d])", text, re.IGNORECASE)
     return f", which is {int(match[0], 16 if match[1] else 10)} to fio" if match else ""
 
 
 def opposite(written: str, kb_base: int = 1024) -> bool:
-    """Whether units such as kib, which are powers of 1000 where kb_base is 1024, stand in it.
+    """Tell whether units such as kib, which are powers of 1000 where kb_base is 1024, stand in it.
 
     >>> opposite("4kib"), opposite("4KiB,8k"), opposite("4k"), opposite("4kib", 1000)
     (True, True, False, False)
@@ -121,7 +121,7 @@ def _computed_ns(text: str, unit: str, written: str) -> int:
 
 
 def _time_read_as(text: str, unit: str) -> str:
-    """What fio reads of a time that is none (`get_mult_time` of its parse.c), in words."""
+    """State fio's reading of a time that is none (`get_mult_time` of its parse.c), in words."""
     match = re.match(r"(\d+)([a-z]?)([a-z]?)", text)
     if match is None:
         return ""

@@ -57,7 +57,7 @@ CHECKS = _named("""
     0 none md5 crc64 crc32 crc32c crc32c-intel crc16 crc7 sha1 sha256 sha512 sha3-224 sha3-256 sha3-384 sha3-512 xxhash meta
     pattern pattern_hdr null
 """)
-"""What `verify` may be in fio."""
+"""Values of `verify` in fio."""
 
 SWITCHES = _named("""
     direct buffered sync time_based norandommap randrepeat allrandrepeat stonewall hipri nowait fixedbufs registerfiles

@@ -1,4 +1,4 @@
-"""What a section of a job file reads and writes: files, sizes and offsets, and the share of reads."""
+"""Files, sizes and offsets that a section of a job file reads and writes, and the share of reads."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PATTERNS: Mapping[str, tuple[bool, float]] = {
     "readwrite": (False, 50.0),
     "randrw": (True, 50.0),
 }
-"""Whether places are random, and the share of reads."""
+"""Patterns of fio: True for random places, and the share of reads in per cent."""
 _TRIMS = ("trim", "randtrim", "trimwrite", "randtrimwrite")
 
 
@@ -155,7 +155,7 @@ class PlaceReading(SectionReading):
         return min(sizes) // 512 * 512
 
     def paths(self) -> tuple[bool, list[str]]:
-        """Whether each job has files of its own, and the paths of its targets."""
+        """Return whether each job has files of its own, and the paths of its targets."""
         written, directory = self.word("filename"), self.word("directory")
         if ":" in directory:
             self.note(

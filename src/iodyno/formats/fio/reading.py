@@ -95,12 +95,12 @@ class SectionReading:
         return self.get(name, lambda written: written, default)
 
     def switch(self, name: str, default: bool = False) -> bool:
-        """Whether an option is on."""
+        """Tell whether an option is on."""
         return self.get(name, numbers.switch, default)
 
     def kb_base(self, name: str) -> int:
-        """What a `k` in the value of an option stands for. An option that the section has from [global] was read there, with
-        the kb_base of that time.
+        """Return the factor that a `k` in the value of an option stands for. An option that the section has from [global] was
+        read there, with the kb_base of that time.
         """
         inherited = self.section.inherited
         own = self.keys.get(name) is not inherited.get(name)

@@ -16,8 +16,8 @@ MOST_FILES = 64
 
 
 def names_of(section: Section, count: int) -> tuple[bool, list[str]]:
-    """Whether each of several workers has files of its own, and the names of the files of one, which are `count` where the job
-    names none.
+    """Return whether each of several workers has files of its own, and the names of the files of one, which are `count` where the
+    job names none.
     """
     written = section.keys["filename"].value if "filename" in section.keys else ""
     names = [name.replace("\\:", ":") for name in re.split(r"(?<!\\):", written) if name]
@@ -29,7 +29,7 @@ def names_of(section: Section, count: int) -> tuple[bool, list[str]]:
 
 
 class Targets:
-    """Where the files of all jobs of a job file are. Those that are different ones stay different in a target directory."""
+    """Places of the files of all jobs of a job file. Those that are different ones stay different in a target directory."""
 
     def __init__(self, sections: Sequence[Section], target: str | None) -> None:
         self.target = target
@@ -66,7 +66,7 @@ def _whole(named: str, directory: str) -> str:
 
 
 def _kept(named: str) -> int:
-    """How many parts of its path a file has in the target directory: of an absolute name the last, else all of the name."""
+    """Count the parts of its path that a file has in the target directory: of an absolute name the last, else all of the name."""
     return 1 if named.startswith("/") else len(PurePath(os.path.normpath(named)).parts)
 
 

@@ -1,4 +1,4 @@
-"""What the options of a job cannot mean together, known before a host is opened: each at the option that says it."""
+"""Options of a job that cannot go together, known before a host is opened: each at the option that says it."""
 
 from __future__ import annotations
 

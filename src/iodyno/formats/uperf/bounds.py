@@ -1,4 +1,4 @@
-"""What the numbers of a script may be, and how long they make it last.
+"""Bounds of the numbers of a script, and the time that they make it last.
 
 >>> from iodyno.core.script.values import Flowop, Group
 >>> pause = Flowop("think", {"duration": 10**9, "count": 3})
@@ -34,7 +34,7 @@ class Use:
     drawn: bool = False
 
     def refused(self, level: Level) -> str:
-        """What is allowed there, where the level is not; empty: it is."""
+        """Return the allowed values where the level is not one of them; empty: it is."""
         if self.variable.kind not in ("size", "count", "duration"):
             return ""
         if isinstance(level, str):
@@ -83,12 +83,12 @@ def refused(script: Script, levels: Mapping[str, Level]) -> dict[str, tuple[int,
 
 
 def least_ns(script: Script) -> int:
-    """How long the script takes for certain: its durations, pauses and rates. What is no number yet takes no time."""
+    """Return the time that the script takes for certain: its durations, pauses and rates. What is no number yet takes no time."""
     return max((sum(map(transaction_ns, group.transactions)) for group in script.groups), default=0)
 
 
 def transaction_ns(transaction: Transaction) -> int:
-    """How long a transaction takes for certain."""
+    """Return the time that a transaction takes for certain."""
     if transaction.duration_ns is not None:
         return _int(transaction.duration_ns)
     times = _int(1 if transaction.iterations is None else transaction.iterations)
@@ -99,7 +99,7 @@ def transaction_ns(transaction: Transaction) -> int:
 
 
 def pause_ns(transaction: Transaction) -> int:
-    """How long one iteration thinks."""
+    """Return the time that one iteration thinks."""
     return sum(
         _int(flowop.options.get("duration"))
         * _int(flowop.options.get("count", 1))

@@ -35,7 +35,7 @@ from iodyno.formats.uperf.profile import LEAST_WINDOW_BYTES, Profile
 from iodyno.formats.uperf.writing import written
 
 DATAGRAM_HEADER_BYTES = 24
-"""What every datagram of iodyno's own workloads begins with (`agent/core/src/job.rs`)."""
+"""Length of the header of every datagram of iodyno's own workloads (`agent/core/src/job.rs`)."""
 
 BOUNDS_SCRIPT = (
     "  # A trial ends when its script does: measured is the longest that it may take with any level."
@@ -226,7 +226,7 @@ def parametrised(
 
 
 def _matters(option: str, flowop: Flowop, speaks_sctp: bool) -> bool:
-    """Whether another number of the option could change anything."""
+    """Tell whether another number of the option could change anything."""
     if option == "duration":
         return flowop.kind == "think"
     if option.startswith("sctp_") or option == "batch_size":

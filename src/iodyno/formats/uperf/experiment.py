@@ -26,18 +26,18 @@ SENDER, RECEIVER = "client", "server"
 SHORTEST_NS = 10**7
 """As short as a measured window may be."""
 _LIMIT_NS = 10 * 60 * 10**9
-"""How long a transaction without a duration may take beside its pauses, where nobody says it. Chosen: longer than anybody
-waits for, and a bound all the same.
+"""Longest time of a transaction without a duration beside its pauses, where nobody says it. Chosen: longer than anybody waits
+for, and a bound all the same.
 """
 _ONCE_NS = 15 * 10**9
 """Time for what is done a few times, such as to connect (chosen: above the 10 s that a connection may take)."""
 _FEW = 100
 _MAX_DATAGRAM_BYTES = 65_507
-"""What UDP over IPv4 can carry: 65 535 less the two headers (RFC 768, RFC 791)."""
+"""Most bytes that UDP over IPv4 can carry: 65 535 less the two headers (RFC 768, RFC 791)."""
 _OVER_DATAGRAMS = "over udp, which carries no files, allowed: over a stream such as tcp, or write"
 _OVER_TLS = "over TLS, where the kernel does not see what is sent, allowed: over tcp, or write"
 _PLACE = re.compile(r"(?:(?P<group>.*), )?line (?P<line>\d+)(?: of the profile)?")
-"""Where errors of `iodyno.core.script` are, who does not know the file."""
+"""Pattern of the place in errors of `iodyno.core.script`, which does not know the file."""
 
 Keys = dict[str, Any]
 
@@ -134,7 +134,7 @@ def refuse_what_cannot_run(profile: Profile, bound: Script) -> None:
 
 
 def what_cannot_run(bound: Script) -> tuple[list[Mistake], str]:
-    """What of a script no trial can do, with the lines of its profile, and what to try."""
+    """List the parts of a script that no trial can carry out, with the lines of its profile, and what to try."""
     mistakes = []
     for group in bound.groups:
         if not group.transactions:
@@ -182,12 +182,12 @@ def _refuse_what_takes_longer(profile: Profile, bound: Script, limit_ns: int) ->
 
 
 def needs_one_namespace(script: Script) -> bool:
-    """Whether the two ends share sockets of the Unix domain, whose names belong to a network namespace."""
+    """Tell whether the two ends share sockets of the Unix domain, whose names belong to a network namespace."""
     return any(_protocol(flowop) == "unix" for group in script.groups for flowop in group.flowops())
 
 
 def _protocol(flowop: Flowop) -> str | None:
-    """What a connection that the flowop opens travels on; None: it opens none."""
+    """Return the protocol of a connection that the flowop opens; None: it opens none."""
     return str(flowop.options.get("protocol", "tcp")) if flowop.kind in OPENING else None
 
 
@@ -225,14 +225,14 @@ def windows_keys(script: Script, limit_ns: int | None = None) -> Keys:
 
 
 def _bound_ns(group: Group, limit_ns: int | None) -> int:
-    """How long the group may take: its durations, and what is allowed to what has none."""
+    """Return the longest time of the group: its durations, and what is allowed to what has none."""
     if limit_ns is not None:
         return limit_ns + sum(_durations([group]))
     return sum(map(_allowed_ns, group.transactions))
 
 
 def _allowed_ns(transaction: Transaction) -> int:
-    """How long a transaction may take where nobody has set a limit."""
+    """Return the longest time of a transaction where nobody has set a limit."""
     if isinstance(transaction.duration_ns, int):
         # After it, its last iteration is completed, and what one end is ahead by is made by the other.
         return transaction.duration_ns + pause_ns(transaction) + _ONCE_NS
@@ -286,7 +286,7 @@ def host_notes(profile: Profile, levels: Mapping[str, Level], to: str | None) ->
 
 
 def never_made_notes(profile: Profile, levels: Mapping[str, Level]) -> list[str]:
-    """What is left out as a variable says that it is never made, where others have another number for it."""
+    """Note the transactions left out as a variable says that they are never made, where others have another number for it."""
     lines = [
         transaction.line
         for group in profile.script.groups

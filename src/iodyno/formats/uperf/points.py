@@ -1,4 +1,4 @@
-"""Whether every point of an experiment whose load is a script can be carried out, seen before the first trial.
+"""Check of every point of an experiment whose load is a script: it can be carried out, as seen before the first trial.
 
 The numbers of a script are factors: a level may ask for what no number of it may be, for what no trial can do, or for
 more time than the windows have.
@@ -50,7 +50,7 @@ def refuse_points(experiment: Experiment, design: Design, file: str) -> None:
 
 @dataclass(frozen=True, order=True)
 class _Lasting:
-    """How long a point takes for certain, a measured window that is long enough for it, and the levels that make it so."""
+    """Time that a point takes for certain, a measured window that is long enough for it, and the levels that make it so."""
 
     takes_ns: int
     enough_ns: int
@@ -58,7 +58,7 @@ class _Lasting:
 
 
 def _too_long(experiment: Experiment, points: list[_Lasting]) -> dict[Mistake, str]:
-    """What to say, and to try, where a point takes longer for certain than a trial has time."""
+    """Return the mistake, and what to try, where a point takes longer for certain than a trial has time."""
     longest = max(points, default=None)
     have_ns = experiment.windows.load_ns
     if longest is None or longest.takes_ns < have_ns:
@@ -74,7 +74,7 @@ def _too_long(experiment: Experiment, points: list[_Lasting]) -> dict[Mistake, s
 
 
 def _levels(experiment: Experiment, design: Design, script: Script) -> list[dict[str, Level]]:
-    """What the script's variables are at the points, each combination once."""
+    """Return the script's variables at the points, each combination once."""
     names = {variable.name: None for variable in script.variables()}
     found: dict[tuple[Level | None, ...], dict[str, Level]] = {}
     for point in design.points:

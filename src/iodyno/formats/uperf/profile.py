@@ -85,7 +85,7 @@ class Profile:
 
 
 def is_profile(path: str | os.PathLike[str]) -> bool:
-    """Whether the file is XML: by its content, or by its name where it has none. False when it cannot be read, which whoever
+    """Tell whether the file is XML: by its content, or by its name where it has none. False when it cannot be read, which whoever
     reads it will say.
     """
     # Of UTF-16 too, with its marks and zeros: it is no encoding of a profile, which whoever reads it as one says.
@@ -134,7 +134,7 @@ class _Open:
     fields: dict[str, Any]
     children: list[Any]
     mistakes: int = 0
-    """How many were found before it."""
+    """Number of mistakes found before it."""
 
 
 class _Reading:
@@ -153,7 +153,7 @@ class _Reading:
 
     @property
     def script(self) -> Script:
-        """What was read."""
+        """Script that was read."""
         return Script(self.profile or "", tuple(self.groups))
 
     def read(self, text: str) -> None:
@@ -220,13 +220,13 @@ class _Reading:
         self.said.setdefault(text, {})[line] = None
 
     def notes(self) -> Iterable[str]:
-        """What was said, with the lines."""
+        """Yield the notes, with their lines."""
         for text, lines in self.said.items():
             shown = ", ".join(map(str, list(lines)[:5])) + (", ..." if len(lines) > 5 else "")
             yield f"{self.file}:{shown}: {text}"
 
     def place(self) -> str:
-        """Where the reading is, as a path of the file: `group 1, transaction 2`."""
+        """Return the place of the reading, as a path of the file: `group 1, transaction 2`."""
         counts = [len(self.groups), *(len(entry.children) for entry in self.open[1:])]
         named = [f"{entry.tag.name} {count + 1}" for entry, count in zip(self.open[1:], counts, strict=False)]
         return ", ".join(named)
@@ -365,7 +365,7 @@ class _Reading:
         return made
 
     def fields(self, tag: Tag) -> dict[str, Any]:
-        """What the attributes of a tag say."""
+        """Read the attributes of a tag."""
         for name in tag.attributes:
             if name not in _ATTRIBUTES[tag.name]:
                 allowed = _ATTRIBUTES[tag.name]
@@ -392,7 +392,7 @@ class _Reading:
         }
 
     def transaction(self, tag: Tag) -> dict[str, Any]:
-        """How often or how long, and how many a second."""
+        """Read how often or how long, and how many a second."""
         iterations = self.amount(tag, "iterations", "count", 0, MAX_ITERATIONS)
         duration_ns = self.amount(tag, "duration", "duration", 1, MAX_DURATION_NS)
         if iterations is not None and duration_ns is not None:
@@ -404,7 +404,7 @@ class _Reading:
         return {"iterations": iterations, "duration_ns": duration_ns, "rate": rate or None}
 
     def flowop(self, tag: Tag) -> dict[str, Any]:
-        """What it is, and its options."""
+        """Read the kind of a flowop, and its options."""
         self.flowops += 1
         if self.flowops > MAX_FLOWOPS:
             self.fail(tag.line, f"found more than {MAX_FLOWOPS} flowops, allowed: {MAX_FLOWOPS}")
@@ -426,7 +426,7 @@ class _Reading:
         return {"kind": kind.name, "options": options}
 
     def check_options(self, kind: FlowopKind, options: Mapping[str, Value], line: int, place: str) -> None:
-        """What a flowop lacks, and what it means that it lacks it."""
+        """Note the options that a flowop lacks, and say what their absence means."""
         if "size" in kind.options and "size" not in options and "dir" not in kind.options:
             self.note(line, place, "the option size is missing, needed: bytes of a message")
         if "dir" in kind.options and "dir" not in options:

@@ -26,7 +26,7 @@ _SKIPPED = {"<!--": ("-->", "comment"), "<?": ("?>", "declaration")}
 
 
 class NoTagError(Exception):
-    """What is wrong at a line; nothing after it can be read."""
+    """Mistake at a line; nothing after it can be read."""
 
     def __init__(self, line: int, text: str) -> None:
         super().__init__(text)

@@ -20,7 +20,7 @@ CLIENT = "client"
 DEFAULT_SECONDS = 60
 """Of a run that names none, as Filebench has it."""
 LIMIT_NS = 10 * 60 * 10**9
-"""How long a program that ends by itself may take. Chosen: longer than anybody waits for, and a bound all the same."""
+"""Longest time of a program that ends by itself. Chosen: longer than anybody waits for, and a bound all the same."""
 
 Keys = dict[str, Any]
 

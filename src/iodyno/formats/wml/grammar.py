@@ -72,7 +72,7 @@ class Grammar:
         return token
 
     def is_sign(self, sign: str) -> bool:
-        """Whether the next word is that sign."""
+        """Tell whether the next word is that sign."""
         return self.word.kind == "sign" and self.word.text == sign
 
     def sign(self, sign: str, after: str) -> Token:
@@ -168,7 +168,7 @@ class Grammar:
         return Command("enable", place, attributes, words=(what.text,))
 
     def texts(self, first: Token) -> tuple[Expression, ...]:
-        """What is written after echo or system: a text in quotes, or the rest of the line."""
+        """Read the text after echo or system: in quotes, or the rest of the line."""
         values: list[Expression] = []
         while self.word.kind != "end" and (
             self.word.place.line == first.place.line or (self.word.kind == "text" and not values)
@@ -374,7 +374,7 @@ class Grammar:
                 self.take()
 
     def attribute(self, token: Token, allowed: Mapping[str, str]) -> bool:
-        """Whether an attribute comes without the comma before it."""
+        """Tell whether an attribute comes without the comma before it."""
         name = known.OTHER_NAMES.get(token.text.lower(), token.text.lower())
         return name in allowed and (self.after().text == "=" or name not in ("name",))
 
@@ -392,7 +392,7 @@ class Grammar:
         raise token.place.error(f"found {token.shown()}, needed: {what}")
 
     def begins_number(self) -> bool:
-        """Whether a number or a variable comes now."""
+        """Tell whether a number or a variable comes now."""
         return self.word.kind in ("number", "variable") or (
             self.is_sign("-") and self.after().kind == "number"
         )

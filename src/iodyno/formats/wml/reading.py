@@ -19,7 +19,7 @@ _ADVICE = "name a personality of Filebench, a text file such as fileserver.f"
 
 
 def is_personality(path: str | os.PathLike[str]) -> bool:
-    """Whether the file is a personality: by its suffix .f or .wml, or by its first statement. False when it cannot be read
+    """Tell whether the file is a personality: by its suffix .f or .wml, or by its first statement. False when it cannot be read
     and has another name.
     """
     file = Path(path)
@@ -107,7 +107,7 @@ class _Reading:
         return text
 
     def notes(self) -> list[str]:
-        """What was said, with the places."""
+        """Return the notes, with their places."""
         shown = []
         for text, places in self.said.items():
             listed = list(places)

@@ -13,7 +13,7 @@ from typing import Literal
 from iodyno.core import quantity
 
 OptionValue = int | str | Mapping[str, object]
-"""What an option holds once read: a count, nanoseconds, a text, or a mapping of names to values."""
+"""Value of an option once read: a count, nanoseconds, a text, or a mapping of names to values."""
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ Answer = Literal["yes", "no", "undecided"]
 Of = Literal["ratio", "difference", "mean"]
 
 DEFAULT_OUTCOME = "cpu_ns_per_kib"
-"""What a rule is about when it names no outcome: the sender's CPU time per KiB."""
+"""Outcome of a rule that names none: the sender's CPU time per KiB."""
 LEAST_EFFECT = 0.02
 """Smallest relative effect of interest unless another is asked for (chosen: what machines differ by from day to day)."""
 
@@ -63,7 +63,7 @@ _FORMS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
 
 @dataclass(frozen=True)
 class Rule:
-    """When to stop. `numerator` and `denominator` are levels as they were written; None: the last and the first level.
+    """Stopping rule. `numerator` and `denominator` are levels as they were written; None: the last and the first level.
 
     `bound` is a share where `relative`, else in the unit of the outcome (of a ratio: 1). `of`: what the width of `width`
     is of. A difference in per cent is a ratio.
@@ -100,7 +100,7 @@ class UntilSpec:
 
 @dataclass(frozen=True)
 class Look:
-    """What was known after a block: blocks and trials so far, estimate and interval; None where there is none yet."""
+    """State of knowledge after a block: blocks and trials so far, estimate and interval; None where there is none yet."""
 
     blocks: int
     trials: int
@@ -111,7 +111,7 @@ class Look:
 
 @dataclass(frozen=True)
 class Standing:
-    """Where a decision stands.
+    """State of a decision.
 
     `answer`: what is known; `ended`: why no more trials are made (`decided`, `limit`), or empty. `interval_kind`:
     `sequence` holds at every look at once, `fixed` only at one. `more_trials`: about how many more are needed if what was

@@ -37,7 +37,7 @@ class PlannedTrial:
 
 @dataclass(frozen=True)
 class Coding:
-    """How the levels of a factor become numbers from -1 to 1, so that effects of all factors are in one measure.
+    """Coding of the levels of a factor as numbers from -1 to 1, so that effects of all factors are in one measure.
 
     A number is coded by its range: `low` is -1, `high` is 1, both in the base unit; the middle lies between them, or
     between their logarithms (Box and Draper, Response Surfaces, chapter 2). Of words, `levels` are in the order of the file: two
@@ -90,7 +90,7 @@ class Coding:
 
 @dataclass(frozen=True)
 class Structure:
-    """What is known of a two-level design from how it was made.
+    """Structure of a two-level design, known from how it was made.
 
     Effects are written with the factors' names, `size:connections`. `generators`: what each added factor was set
     equal to. `words`: the defining relation, products that are constant. `confounded`: effects that differences

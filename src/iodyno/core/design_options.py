@@ -1,4 +1,4 @@
-"""What a kind of design can be told, beside what all of them can: which options belong to which kinds.
+"""Options of kinds of designs, beside those that all of them have: which options belong to which kinds.
 
 The keys of the section `design` of an experiment file, and the options of `iodyno plan` and `iodyno run`, are these.
 """

@@ -252,7 +252,7 @@ _OF_NETWORKS_TOO = tuple(f"write_service_time_{name}_ns" for name in ("mean", "p
 """Of a disk they are those of a write."""
 
 OF_DISKS = tuple(kind for kind in _EVERY if kind.name not in _OF_NETWORKS_TOO)
-"""What only loads on disks have."""
+"""Outcomes that only loads on disks have."""
 
 _SHARED = (
     *_OF_NETWORKS_TOO,
@@ -264,7 +264,7 @@ _SHARED = (
     *(f"cpu_{name}_ratio" for name, _ in CPU_CLASSES),
     *(f"cpu_{name}_ns_per_kib" for name, _ in CPU_CLASSES),
 )
-"""What loads on disks have in common with those on networks."""
+"""Outcomes that loads on disks have in common with those on networks."""
 
 ONLY_OF_DISKS = frozenset(kind.name for kind in OF_DISKS)
 NAMES_OF_DISKS = ONLY_OF_DISKS | frozenset(_SHARED)

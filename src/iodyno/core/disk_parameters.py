@@ -1,4 +1,4 @@
-"""What a load on a disk can be told: its target, its pattern, its calls, its rate. Any of it can be a factor."""
+"""Parameters of a load on a disk: its target, its pattern, its calls, its rate. Any of them can be a factor."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NULL_TARGET = "null"
 DEVICES = "/dev/"
 _IN_MEMORY = "/dev/shm/"  # a file system that stands among the devices
 HOST_MARK = "{host}"
-"""What stands in a target for the name of the host, so that each client has a file of its own."""
+"""Placeholder in a target for the name of the host, so that each client has a file of its own."""
 MILLISECOND_NS = 1_000_000
 SECTOR_BYTES = 512
 """The least that a device reads or writes (chosen: that of the block layer, `SECTOR_SIZE`; many have 4096)."""
@@ -27,7 +27,7 @@ SYNCS = ("none", "o_dsync", "o_sync", "fsync", "fdatasync")
 
 
 def is_device(target: str) -> bool:
-    """Whether a target is a raw device: a path in /dev, but for files in /dev/shm.
+    """Tell whether a target is a raw device: a path in /dev, but for files in /dev/shm.
 
     >>> is_device("/dev/loop3"), is_device("/dev/shm/file"), is_device("/srv/file")
     (True, False, False)
@@ -285,11 +285,11 @@ OF_ANOTHER: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "hot_operations": ("pattern", ("hot_spot", "self_similar")),
     "sync_every": ("sync", ("fsync", "fdatasync")),
 }
-"""What counts only at some levels of another parameter: which, and at which levels."""
+"""Parameters that count only at some levels of another one: which, and at which levels."""
 
 
 def mistakes_of(settings: Mapping[str, object], varied: Container[str] = ()) -> list[tuple[str, str]]:
-    """What single settings, as far as they are known, cannot mean together: (key, sentence).
+    """List single settings that contradict each other, as far as they are known, as (key, sentence).
 
     What belongs to some levels of a parameter that is `varied` stands beside its others too.
 
@@ -335,12 +335,12 @@ CONCERNED = (
 """The parameters that `mistakes_of` and `mistakes_of_point` look at."""
 
 Mistakes = list[tuple[tuple[str, ...], str]]
-"""What is wrong: the parameters that are to blame, the first one first, and a sentence."""
+"""Mistakes, each as the parameters that are to blame, the first one first, and a sentence."""
 
 
 def mistakes_of_point(settings: Mapping[str, Level]) -> Mistakes:
-    """What all settings of one host at one point cannot mean together, beside what `mistakes_of` says. What is not among them
-    is at its default: nothing more is known than the agent will be told.
+    """List contradictions among all settings of one host at one point, beside those of `mistakes_of`. A setting that is not
+    among them is at its default: nothing more is known than the agent will be told.
 
     >>> mistakes_of_point({"depth": 8, "interface": "pread"})[0][0]
     ('depth', 'interface')
@@ -352,7 +352,7 @@ def mistakes_of_point(settings: Mapping[str, Level]) -> Mistakes:
 
 
 def _of_calls(point: Mapping[str, Level]) -> Mistakes:
-    """How operations are called for, and when."""
+    """List mistakes in how and when operations are called for."""
     found: Mistakes = []
     interface, depth, batch = str(point["interface"]), int(point["depth"]), int(point["batch"])
     if depth > 1 and interface not in _MANY_AT_A_TIME:
@@ -391,7 +391,7 @@ def _of_calls(point: Mapping[str, Level]) -> Mistakes:
 
 
 def _of_blocks(point: Mapping[str, Level]) -> Mistakes:
-    """How long blocks are, and whether they have room."""
+    """List mistakes in the lengths of blocks and in the room for them."""
     block = point["block"]
     greatest = distribution.parse_sizes(block).greatest if isinstance(block, str) else int(block)
     if greatest is None or "replay" in point:

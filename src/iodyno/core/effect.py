@@ -44,7 +44,7 @@ def parse(written: str, names: Sequence[str]) -> int:
 
 
 def order_of(mask: int) -> int:
-    """How many factors the effect has: 1 a main effect, 2 a two-factor interaction."""
+    """Return the number of factors of the effect: 1 a main effect, 2 a two-factor interaction."""
     return mask.bit_count()
 
 

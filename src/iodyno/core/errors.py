@@ -19,7 +19,7 @@ from typing import ClassVar
 
 
 class IodynoError(Exception):
-    """What is wrong, where, and what to try."""
+    """Error that says what is wrong, where, and what to try."""
 
     exit_code: ClassVar[int] = 1
 

@@ -58,7 +58,7 @@ class WorkloadSpec:
     more_receivers: tuple[str, ...] = ()
 
     def settings_of(self, host: str, settings: Mapping[str, Level]) -> dict[str, Level]:
-        """What one host is told of the settings of a point."""
+        """Return the settings of a point for one host, with its own among them."""
         return {**settings, **self.own.get(host, {})}
 
     @property
@@ -90,7 +90,7 @@ class Windows:
 
     @property
     def load_ns(self) -> int:
-        """How long the load is on in a trial."""
+        """Time for which the load is on in a trial."""
         return self.warm_up_ns + self.measured_ns + self.drain_ns
 
 
@@ -128,7 +128,7 @@ class DesignSpec:
 
 @dataclass(frozen=True)
 class Limits:
-    """What a trial may take: retries after a failure, the start skew over which it is marked, background."""
+    """Limits of a trial: retries after a failure, the start skew over which it is marked, background."""
 
     retries: int = 1
     start_skew_ns: int = 1_000_000

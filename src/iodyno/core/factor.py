@@ -22,7 +22,7 @@ class Factor:
     together: Mapping[str, tuple[Level, ...]] = field(default_factory=dict)
 
     def settings(self, index: int) -> dict[str, Level]:
-        """What level number `index` sets."""
+        """Return the settings of level number `index`."""
         return {self.name: self.levels[index]} | {
             name: levels[index] for name, levels in self.together.items()
         }
@@ -33,10 +33,10 @@ VARIANT = "variant"
 
 
 def parameter_of(workload: Workload | None, name: str) -> Parameter | None:
-    """What the name of a factor or of a setting stands for: a parameter of the workload, or a tunable of a host."""
+    """Return the parameter of the workload, or tunable of a host, that a factor or a setting is named after."""
     return (workload.parameter(name) if workload else None) or tunable_of(name)
 
 
 def told_by_variant(factors: Iterable[Factor]) -> frozenset[str]:
-    """What the name of a variant stands for, and so need not be said beside it."""
+    """Return the names that the name of a variant stands for, and that need not be said beside it."""
     return frozenset(name for factor in factors if factor.name == VARIANT for name in factor.together)

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 SCALES = ("linear", "log")
-"""How the rows are cut: in equal steps or in equal ratios."""
+"""Scales of the rows: equal steps or equal ratios."""
 FIRST_UNREADABLE = 10
 """Unreadable lines that are shown with their number. Chosen: what a person reads before looking at the file."""
 
@@ -31,11 +31,11 @@ class Grid:
     """
 
     quantity: str
-    """What the rows are: "latency", "size", "offset", "utilisation", ..."""
+    """Quantity of the rows: "latency", "size", "offset", "utilisation", ..."""
     unit: str
     """Base unit of values: "ns", "bytes", "count", "ratio"; "" where it is unknown."""
     begin_ns: int
-    """Where the first column begins, on the clock of the trace."""
+    """Begin of the first column, on the clock of the trace."""
     column_ns: int
     """Width of a column."""
     columns: int
@@ -52,7 +52,7 @@ class Grid:
     outside: int
     """Events before or after the time range asked for."""
     events: int
-    """What went in."""
+    """Number of events that went in."""
     unreadable: int
     """Lines that are no event, as they cannot be understood."""
     unreadable_first: tuple[tuple[int, str], ...]
@@ -60,16 +60,16 @@ class Grid:
     sub_second: bool = False
     """Columns are whole seconds and rows are offsets within them, not values."""
     form: str = ""
-    """How the trace was read: "two-column", "iosnoop", ...; "" where it was not read from a trace."""
+    """Form in which the trace was read: "two-column", "iosnoop", ...; "" where it was not read from a trace."""
     by_value: tuple[tuple[float, float, int], ...] = ()
     """All events in columns by value, whatever the rows are: (from, to, events), ascending, 0.8 % wide; from the least value of
     a trace to its greatest (of histograms: to the ends of their buckets). Empty where it is not known."""
     notes: tuple[str, ...] = ()
-    """What was chosen on the way: how the upper end of the rows was found, what was filtered out, where a file broke."""
+    """Notes on choices made: how the upper end of the rows was found, what was filtered out, where a file broke."""
 
     @property
     def rows(self) -> int:
-        """How many rows there are, without under and over."""
+        """Number of rows, without under and over."""
         return len(self.edges) - 1
 
     def in_cells(self) -> int:
@@ -105,7 +105,7 @@ class Grid:
 
     @property
     def above(self) -> tuple[tuple[float, float, int], ...]:
-        """What of `by_value` lies above the rows."""
+        """Return the part of `by_value` that lies above the rows."""
         found: list[tuple[float, float, int]] = []
         left = sum(self.over)
         for low, high, count in reversed(self.by_value):
@@ -141,7 +141,7 @@ class Grid:
             raise ValueError("the events by value are not as many as those by column")
 
     def same_frame(self, other: Grid) -> bool:
-        """Whether both have the same rows and their columns begin at the same times, so that counts can be added."""
+        """Tell whether both have the same rows and their columns begin at the same times, so that counts can be added."""
         return (self.quantity, self.unit, self.begin_ns, self.column_ns, self.edges, self.sub_second) == (
             other.quantity,
             other.unit,

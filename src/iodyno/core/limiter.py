@@ -1,4 +1,4 @@
-"""What stops a rate from rising: the limiter, the evidence for it, and how an experiment tested it.
+"""Limiters, which stop a rate from rising: the evidence for them, and how an experiment tested them.
 
 A limiter is a saturated resource or a cap (operational analysis; Gregg's "suspected limiter"). Utilisation alone is
 none: what is named must also be what the rate follows when it is changed.
@@ -24,7 +24,7 @@ class LimiterKind:
 
     @property
     def resource(self) -> str:
-        """What there is too little of, as people say it."""
+        """Resource that there is too little of, in common words."""
         return _RESOURCES.get(self.name, "CPU time")
 
 
@@ -209,13 +209,13 @@ class Suspect:
 
     @property
     def refuted_by(self) -> str:
-        """What would speak against it."""
+        """Observation that would speak against the limiter."""
         return kind_of(self.name).refuted_by
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What limits, by the evidence of one or more trials: the first of `ranked` if it held often enough, else `unknown`.
+    """Limiter by the evidence of one or more trials: the first of `ranked` if it held often enough, else `unknown`.
 
     `faint`: what the rules looked at besides, with little that speaks for it, or less than another rule has for the same
     limiter: a point holds all of its trials together. `unseen`: limiters that could not be looked at in every way, each once,
@@ -265,7 +265,7 @@ class Elasticity:
 
 @dataclass(frozen=True)
 class Proof:
-    """How an experiment tested one limiter. `why` says it in a sentence."""
+    """Test of one limiter by an experiment. `why` says it in a sentence."""
 
     limiter: str
     verdict: ProofVerdict
@@ -276,7 +276,7 @@ class Proof:
 
 @dataclass(frozen=True)
 class Finding:
-    """What limits at a point: the verdict by evidence, and what the experiments made of it."""
+    """Limiter at a point: the verdict by evidence, and what the experiments made of it."""
 
     verdict: Verdict
     proofs: tuple[Proof, ...] = ()

@@ -1,4 +1,4 @@
-"""What a network of queues is: stations, classes of work, and how much each class demands of each station.
+"""Network of queues: stations, classes of work, and how much each class demands of each station.
 
 Times are in seconds, rates in 1/s. A demand is the service time that one job needs at a station over all its
 visits: D = V s (Denning and Buzen, The operational analysis of queueing network models, 1978).
@@ -28,7 +28,7 @@ multiply before a double overflows."""
 
 @dataclass(frozen=True)
 class Station:
-    """Where work is done: one queue before `servers` equal servers, or a delay in which nobody waits."""
+    """Station that does work: one queue before `servers` equal servers, or a delay in which nobody waits."""
 
     name: str
     kind: Kind = "queue"
@@ -58,7 +58,7 @@ Class = OpenClass | ClosedClass
 
 @dataclass(frozen=True)
 class Demand:
-    """What one job needs of a station: `visits` of `service_time_s` each."""
+    """Demand of one job at a station: `visits` of `service_time_s` each."""
 
     service_time_s: float
     visits: float = 1.0
@@ -94,7 +94,7 @@ class Network:
         return tuple(c for c in self.classes if isinstance(c, ClosedClass))
 
     def open_load(self, station: Station) -> float:
-        """What the open classes offer to a station: its mean number of busy servers (utilisation law)."""
+        """Return the load that the open classes offer to a station: its mean number of busy servers (utilisation law)."""
         return math.fsum(c.rate_per_s * self.demand_s(c.name, station.name) for c in self.open_classes)
 
 

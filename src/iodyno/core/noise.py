@@ -10,7 +10,7 @@ LEVELS = ("block", "restart", "trial", "interval")
 
 @dataclass(frozen=True)
 class NoiseSpec:
-    """How often each level is repeated within the one above it; intervals are those of the measured window.
+    """Repetitions of each level within the one above it; intervals are those of the measured window.
 
     `pause_ns`: how long the lab waits before a block, so that blocks see what changes slowly.
     """

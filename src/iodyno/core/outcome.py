@@ -249,7 +249,7 @@ OUTCOMES: Mapping[str, OutcomeKind] = {
 """Every outcome, by name without host."""
 
 BYSTANDER = "bystander"
-"""What the name of an outcome begins with, and a point, when it is of the workload beside; of several, with its number."""
+"""Prefix of the name of an outcome, and of a point, of the workload beside; of several, with its number."""
 BYSTANDER_NAME = re.compile(rf"{BYSTANDER}(?:-[0-9]+)?")
 """Names of bystanders, which no host may have."""
 
@@ -290,8 +290,8 @@ OF_BYSTANDER = (
 
 @dataclass(frozen=True)
 class Spread:
-    """How the trials of a campaign spread about their points: `sd` of an outcome's logarithm, pooled over the `points`, with the
-    degrees of `freedom` of all of them.
+    """Spread of the trials of a campaign about their points: `sd` of an outcome's logarithm, pooled over the `points`, with
+    the degrees of `freedom` of all of them.
     """
 
     sd: float

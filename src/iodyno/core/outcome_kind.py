@@ -1,4 +1,4 @@
-"""What an outcome is: its name, its unit, what it means, and whose it is."""
+"""Kinds of outcomes: name, unit, meaning, and whose they are."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _SHARES = (
     "fairness",
     "slowest_client",
 )
-"""How the names of outcomes begin that are parts of a whole."""
+"""Prefixes of the names of outcomes that are parts of a whole."""
 _NOT_GIVEN = ("_from_cache_ratio", "server_cached_ratio")
-"""How those end that are a whole less what storage gave of it, which may give more: it is read ahead, or by others too."""
+"""Suffixes of outcomes that are a whole less what storage gave of it, which may give more: it is read ahead, or by others too."""
 
 
 @dataclass(frozen=True)

@@ -24,9 +24,9 @@ class Parameter:
     words: tuple[str, ...] = ()
     default: Level | None = None
     form: Callable[[str], str] | None = None
-    """What checks a text that is none of `words`, and gives it as it is shown; None: there is no such text."""
+    """Check of a text that is none of `words`; gives it as it is shown. None: there is no such text."""
     like: str = ""
-    """What such a text looks like, beside words."""
+    """Form of such a text, beside words."""
 
     def parse(self, written: object) -> Level:
         """The level in its base unit. Raises ValueError with what was found and what is allowed."""
@@ -79,7 +79,7 @@ class Parameter:
 
 
 def _is_call(parameter: Parameter, written: str) -> bool:
-    """Whether a quantity is drawn from a law, such as `uniform(4KiB, 64KiB)`."""
+    """Tell whether a quantity is drawn from a law, such as `uniform(4KiB, 64KiB)`."""
     return parameter.kind == "size" and "(" in written
 
 

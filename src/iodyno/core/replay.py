@@ -1,4 +1,4 @@
-"""How a trace is replayed: its timing, and what becomes of offsets beyond the working set."""
+"""Replay of a trace: its timing, and what becomes of offsets beyond the working set."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Traced(Protocol):
 
     @property
     def at_ns(self) -> int:
-        """When it began after the first."""
+        """Time from the begin of the first one to its own."""
 
     @property
     def kind(self) -> str:
@@ -22,11 +22,11 @@ class Traced(Protocol):
 
     @property
     def offset_bytes(self) -> int:
-        """Where."""
+        """Offset of its first byte."""
 
     @property
     def length_bytes(self) -> int:
-        """How much."""
+        """Number of its bytes."""
 
 
 def checked_timing(written: str) -> str:

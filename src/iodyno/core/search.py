@@ -67,7 +67,7 @@ class Tried:
 
 @dataclass(frozen=True)
 class Found:
-    """Where a search stands or ended, for one point of the design.
+    """State of a search or its result, for one point of the design.
 
     `low` and `high` bound the 95 % interval of the largest level that meets the goal; `estimate` is its median.
     `confirmed`: the greatest level that met it at every one of the last trials there; None: there is none.
@@ -87,7 +87,7 @@ class Found:
 
     @property
     def known(self) -> bool:
-        """Whether any trial told something; if not, the interval is all that was to be searched."""
+        """True where any trial told something; if not, the interval is all that was to be searched."""
         return self.trials > 0
 
 

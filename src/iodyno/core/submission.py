@@ -25,7 +25,7 @@ class Submission:
     ring: int | None = None
 
     def takes_several(self, transport: str) -> bool:
-        """Whether a call moves `batch` messages, over the transport of the load."""
+        """Tell whether a call moves `batch` messages, over the transport of the load."""
         return self.interface in ("batch", "segments") or (self.driver == "io_uring" and transport == "udp")
 
 
@@ -47,7 +47,7 @@ SERVERS: Mapping[str, Submission] = {
     ),
     "xdp": Submission("AF_XDP.", "rings", transport="xdp", ring=0),
 }
-"""How the end that answers or receives can make its calls."""
+"""Ways of making calls at the end that answers or receives."""
 
 CLIENTS: Mapping[str, Submission] = {
     "threads": Submission("One blocking thread a connection.", "threads"),
@@ -67,4 +67,4 @@ CLIENTS: Mapping[str, Submission] = {
     "xdp": Submission("AF_XDP.", "rings", transport="xdp", ring=0),
     "reflector": Submission("A program in the kernel that turns answers into requests.", "reflector"),
 }
-"""How the end that asks or sends can make its calls."""
+"""Ways of making calls at the end that asks or sends."""

@@ -86,6 +86,6 @@ def tunable_of(name: str) -> Parameter | None:
 
 
 def asked_of(host: str, settings: Mapping[str, Level]) -> dict[str, Level]:
-    """What the settings of a trial ask of the tunables of one host."""
+    """Return the tunables of one host that the settings of a trial set, by their own names."""
     found = {name: named(name) for name in settings}
     return {whose[1]: settings[name] for name, whose in found.items() if whose and whose[0] in (host, ALL)}

@@ -47,8 +47,8 @@ CREATE_FILES = "create_files"
 
 @dataclass(frozen=True)
 class VolumeKind:
-    """What is made of a volume: its level, and what it has beside. `keeps_nothing`: its server is to keep nothing in its page
-    cache; `with_files`: each client has a file system on its part.
+    """Kind of a volume: its level, and what it has beside. `keeps_nothing`: its server is to keep nothing in its page cache;
+    `with_files`: each client has a file system on its part.
 
     >>> str(VolumeKind("nbd", keeps_nothing=True))
     'nbd, server uncached'
@@ -68,7 +68,7 @@ class VolumeKind:
 
     @property
     def beside(self) -> tuple[str, ...]:
-        """What it has beside its level, in words."""
+        """Properties beside its level, in words."""
         words = (("server uncached", self.keeps_nothing), ("with files", self.with_files))
         return tuple(word for word, there in words if there)
 

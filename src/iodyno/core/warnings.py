@@ -85,7 +85,7 @@ class Warning:
 
     @property
     def line(self) -> str:
-        """Where and what, on one line; the place once, also where the sentence begins with it."""
+        """Return place and text on one line; the place once, also where the sentence begins with it."""
         named = not self.where or self.text.startswith(f"{self.where}:")
         return self.text if named else f"{self.where}: {self.text}"
 

@@ -1,4 +1,4 @@
-"""What a workload can be told: its parameters, with unit and range. Any of them can be a factor.
+"""Parameters of workloads, with unit and range. Any of them can be a factor.
 
 To add a workload: describe it here (one entry of `WORKLOADS`) and give the agent one file in
 `agent/load/src/workload/`.
@@ -70,7 +70,7 @@ _CONNECTIONS = (
     ),
     Parameter("connections", "count", "Connections (flows) at a time.", high=1_000_000, default=1),
 )
-"""How the load reaches the other end."""
+"""Parameters of the connections to the other end."""
 
 _ARRIVALS = (
     Parameter("rate", "rate", "Operations per second that are to begin, over all connections.", high=10**9),
@@ -89,7 +89,7 @@ _ARRIVALS = (
     Parameter("burst", "count", "Operations made one after the other, before a pause or at an arrival.",
               high=10**6, default=1),
 )  # fmt: skip
-"""When operations begin."""
+"""Parameters of when operations begin."""
 
 _SIZES = Parameter(
     "sizes",
@@ -179,7 +179,7 @@ _LIMITS = (
     ),
     Parameter("link_delay", "duration", "Delay added each way by a program between the hosts.", high=10**9),
 )
-"""What slows it down on purpose: an application that computes, waits or locks, a quota, a path."""
+"""Parameters of what slows it down on purpose: an application that computes, waits or locks, a quota, a path."""
 
 STREAM = Workload(
     name="stream",

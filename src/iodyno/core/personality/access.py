@@ -8,7 +8,7 @@ from iodyno.core.personality.attributes import FLOWOPS
 from iodyno.core.personality.bound import Files, Flowop
 
 SECTOR_BYTES = 512
-"""What lengths with O_DIRECT are multiples of, at least (open(2)); a device may ask for more."""
+"""Least unit of lengths with O_DIRECT (open(2)); a device may ask for a larger one."""
 _READS = ("read", "readwholefile")
 _WRITES = ("write", "writewholefile", "appendfile", "appendfilerand", "aiowrite")
 _OPENS = ("openfile", "createfile")

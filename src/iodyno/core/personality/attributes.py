@@ -1,4 +1,4 @@
-"""What personalities may say: flowops and the attributes of everything that has some.
+"""Vocabulary of personalities: flowops and the attributes of everything that has some.
 
 The grammar is that of Filebench 1.5-alpha3 (its manual, "Workload Model Language"), with the words of version 1.4 beside.
 """

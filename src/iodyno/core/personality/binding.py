@@ -50,7 +50,7 @@ def bound(
     given: Mapping[str, Scalar] | None = None,
     outside: Mapping[str, str] | None = None,
 ) -> Bound:
-    """What runs with these values: `given` ones win over the personality's own, `outside` ones fill its gaps.
+    """Bind a personality to these values: `given` ones win over its own, `outside` ones fill its gaps.
 
     Raises ExperimentError with line and column.
     """
@@ -83,7 +83,7 @@ class _Binding:
         self.said.setdefault(text, {})[place.line] = None
 
     def result(self) -> Bound:
-        """What runs."""
+        """Return the bound personality."""
         commands: list[Command] = []
         for statement in self.personality.statements:
             if isinstance(statement, SetVariable):
@@ -113,7 +113,7 @@ class _Binding:
         return result
 
     def notes(self) -> list[str]:
-        """What was said, with the lines."""
+        """Return the notes, each with the lines that it is about."""
         shown = []
         for text, lines in self.said.items():
             listed = ", ".join(map(str, list(lines)[:4])) + (", ..." if len(lines) > 4 else "")
@@ -312,7 +312,7 @@ class _Binding:
         return tuple(running)
 
     def first_process(self) -> Place:
-        """Where the first process is defined."""
+        """Return the place where the first process is defined."""
         return next(s.place for s in self.personality.statements if isinstance(s, ProcessText))
 
     def thread(self, written: ThreadText, process: str) -> Thread:
@@ -379,7 +379,7 @@ class _Binding:
         return value
 
     def check(self, kind: str, options: Mapping[str, Option], written: FlowopText) -> None:
-        """What the flowop cannot do without, and the files that it names."""
+        """Check that the flowop has the options that it needs, and that the files it names are defined."""
         place = written.place
         for key in FLOWOPS[kind].needs:
             if key not in options:

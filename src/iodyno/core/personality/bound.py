@@ -24,7 +24,7 @@ Option = int | float | bool | str | Use
 
 @dataclass(frozen=True)
 class Law:
-    """How a variable is drawn. `parameters` by name; `rows` are (percent, low, high) of a table.
+    """Law by which a variable is drawn. `parameters` by name; `rows` are (percent, low, high) of a table.
 
     What is drawn is rounded to a multiple of `round_to` and kept within `least` and `most`, where these are not None.
     """
@@ -71,7 +71,7 @@ class Flowop:
     place: Place
     flowops: tuple[Flowop, ...] = ()
     places: Mapping[str, Place] = field(default_factory=dict)
-    """Where the values of its options are written."""
+    """Places at which the values of its options are written."""
 
     def each(self) -> Iterator[Flowop]:
         """This flowop, or those in it."""
@@ -104,7 +104,7 @@ class Process:
 
 @dataclass(frozen=True)
 class Bound:
-    """What runs. `seconds` is None where the personality does not say for how long."""
+    """Bound personality, as it runs. `seconds` is None where the personality does not say for how long."""
 
     name: str
     laws: tuple[Law, ...]

@@ -1,4 +1,4 @@
-"""What a personality can be told: its variables, as parameters that have a unit and can be factors."""
+"""Variables of a personality, as parameters that have a unit and can be factors."""
 
 from __future__ import annotations
 
@@ -59,8 +59,8 @@ def workload_of_kinds(kinds: Mapping[str, str]) -> Workload:
 
 
 def kinds_of(personality: Personality) -> dict[str, Kind]:
-    """What each variable holds that the personality sets, or uses and leaves to whoever runs it. Those that are computed from
-    others, or have a name that means something else, are left out.
+    """Return the kind of each variable that the personality sets, or uses and leaves to whoever runs it. Those that are
+    computed from others, or have a name that means something else, are left out.
     """
     sized = set(_sized(personality))
     kinds: dict[str, Kind] = {}

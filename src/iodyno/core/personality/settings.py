@@ -70,7 +70,7 @@ class Variables:
             self.laws[name] = law
 
     def value(self, expression: Expression, local: Mapping[str, Scalar | Use] | None = None) -> Scalar | Use:
-        """What an expression stands for. Raises ExperimentError with its place."""
+        """Evaluate an expression. Raises ExperimentError with its place."""
         if isinstance(expression, Literal):
             return expression.value
         if isinstance(expression, Reference):
@@ -131,7 +131,7 @@ class Variables:
 
 
 def _number(value: Scalar) -> Scalar:
-    """What comes from outside is a text until it is known what it is for."""
+    """Read a value from outside, which is a text until it is known what it is for."""
     read = setting(value) if isinstance(value, str) else value
     return value if isinstance(read, (bool, str)) else read
 

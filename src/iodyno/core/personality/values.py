@@ -16,7 +16,7 @@ Scalar = int | float | bool | str
 
 @dataclass(frozen=True)
 class Place:
-    """Where something was written; line and column count from 1."""
+    """Place at which something was written; line and column count from 1."""
 
     file: str
     line: int

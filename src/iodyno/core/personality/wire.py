@@ -79,7 +79,7 @@ def directory_of(bound: Bound, target: str | None = None) -> str:
 
 
 def places(bound: Bound, target: str | None = None) -> dict[str, str]:
-    """Where each file or fileset is, relative to the directory: what its path has beyond the part that all have."""
+    """Return the place of each file or fileset, relative to the directory: its path beyond the part that all have."""
     paths = {f.name: posixpath.normpath(f.path) if f.path else "" for f in bound.files}
     absolute = [path for path in paths.values() if path.startswith("/")]
     common = posixpath.commonpath(absolute) if absolute else ""
@@ -127,7 +127,7 @@ def program(bound: Bound, *, target: str | None = None, seed: int = 0, remove_af
 
 
 class _Program:
-    """What the flowops of a program need beside themselves."""
+    """Parts of a program that its flowops need beside themselves."""
 
     def __init__(self, bound: Bound) -> None:
         self.filesets = {files.name: files for files in bound.files}

@@ -208,12 +208,12 @@ ALIASES: Mapping[str, str] = {"poll_timeout": "timeout"}
 
 
 OPENING = ("connect", "accept")
-"""What brings a connection up."""
+"""Flowops that bring a connection up."""
 
 FROM_FILES = tuple(name for name, flowop in FLOWOPS.items() if "dir" in flowop.options)
-"""What sends files."""
+"""Flowops that send files."""
 
 
 def takes_messages(kind: str) -> bool:
-    """Whether the flowop sends or takes messages."""
+    """Tell whether the flowop sends or takes messages."""
     return "size" in FLOWOPS[kind].options

@@ -22,7 +22,7 @@ _STAYS_HERE = ("dir", "nfiles", "rsize", "remotehost", "localhost", "port")
 
 
 def mirrored(script: Script) -> Script:
-    """What the other end does."""
+    """Return the script of the other end."""
     return replace(script, groups=tuple(map(_group, script.groups)))
 
 

@@ -1,4 +1,4 @@
-"""What a script can be told: its variables, as parameters that have a unit and can be factors.
+"""Variables of a script, as parameters that have a unit and can be factors.
 
 >>> from iodyno.core.script.values import Flowop, Group, Script, Transaction
 >>> write = Flowop("write", {"size": Variable("size", "size")})
@@ -55,7 +55,7 @@ def workload_of_stored(workload: Mapping[str, Any]) -> Workload | None:
 
 
 def kinds_of(variables: Iterable[Variable]) -> dict[str, OptionKind]:
-    """What each variable holds. One that is used in several ways is a text where they do not agree; `mixed`
+    """Return the kind of each variable. One that is used in several ways is a text where they do not agree; `mixed`
     tells which.
     """
     kinds: dict[str, OptionKind] = {}

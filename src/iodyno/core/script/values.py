@@ -22,7 +22,7 @@ from iodyno.core import quantity
 from iodyno.core.workload import Level
 
 OptionKind = Literal["flag", "size", "duration", "count", "word", "text", "host", "protocol"]
-"""What an option holds. A host names the other end, a text is a path or the like."""
+"""Kind of value of an option. A host names the other end, a text is a path or the like."""
 
 PROTOCOLS: Mapping[str, str] = {
     "tcp": "TCP.",
@@ -33,7 +33,7 @@ PROTOCOLS: Mapping[str, str] = {
     "vsock": "A socket between a virtual machine and its host.",
     "sctp": "SCTP, where the kernel has it.",
 }
-"""What a connection of a script can travel on."""
+"""Protocols that a connection of a script can travel on."""
 
 
 _DRAWN = re.compile(r"rand\s*\(\s*(?P<low>[^,()\s]+)\s*,\s*(?P<high>[^,()\s]+)\s*\)", re.IGNORECASE)
@@ -57,7 +57,7 @@ class Uniform:
 
     @staticmethod
     def is_meant(written: str) -> bool:
-        """Whether the text is meant to be one."""
+        """Tell whether the text is meant to be one."""
         return written.lstrip()[:4].lower() == "rand"
 
     @classmethod
@@ -80,7 +80,7 @@ class Uniform:
 
 
 Value = int | str | Uniform | Variable
-"""What an option holds; a flag is 1."""
+"""Value of an option; a flag is 1."""
 
 Amount = int | Variable
 """A number, now or later."""

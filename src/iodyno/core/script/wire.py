@@ -43,7 +43,7 @@ def strands_of(script: Script) -> int:
 
 
 def script_json(script: Script, role: str, receivers: Sequence[str] = (), host: str = "") -> Json:
-    """What the end with this role does: the one that sends follows the script, another one mirrors it.
+    """Return the script of the end with this role: the one that sends follows the script, another one mirrors it.
 
     `receivers`: all hosts that receive, where there are several; `host`: which of them this end is. It does nothing where
     the sender has to do with another. Raises ExperimentError where a variable has no value, or a flowop uses a
@@ -84,7 +84,7 @@ def _group(group: Group, name: str, remotes: Sequence[Sequence[int]], own: int |
 
 
 def _protocols(group: Group, name: str) -> Mapping[Value, str]:
-    """What each connection of a strand travels on. Raises ExperimentError for one that is used where none is open."""
+    """Return the protocol of each connection of a strand. Raises ExperimentError for one that is used where none is open."""
     opened: dict[Value, str] = {}
     for flowop in group.flowops():
         connection = flowop.connection
@@ -230,7 +230,7 @@ def _refuse_unsupported(flowop: Flowop, label: str) -> None:
 
 
 def _sctp(options: Mapping[str, Any], opens: bool) -> Json:
-    """What is asked of SCTP, of an association that comes up or of a message."""
+    """Return the options of SCTP for an association that comes up or for a message."""
     names = _OF_ASSOCIATIONS if opens else _OF_MESSAGES
     return {
         key: True if OPTIONS[name].kind == "flag" else options[name]

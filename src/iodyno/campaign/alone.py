@@ -31,13 +31,13 @@ _READY_TIMEOUT_S = 60.0
 WRONG_DATA = "wrong_data"
 """Code of a trial whose blocks do not hold what was written with checks."""
 _SAID_OF_IT = "wrong data at offset "
-"""What the agent's own words for it begin with (`agent/storage/src/block/mod.rs`), under its code for any target."""
+"""Prefix of the agent's own words for it (`agent/storage/src/block/mod.rs`), under its code for any target."""
 _GOES_ON = ("agent_lost", "transport", "timeout", "target")
-"""What becomes of a client alone. Other failures are about the job, which all clients have."""
+"""Reasons for which one client alone may be lost. Other failures are about the job, which all clients have."""
 
 
 def roles_of(experiment: Experiment, settings: Mapping[str, Level]) -> dict[str, str]:
-    """What each host does: one sends and one receives, or each for itself, and the others idle and are looked at."""
+    """Return the role of each host: one sends and one receives, or each works for itself; the others idle and are looked at."""
     workload = experiment.workload
     if not workload.hosts:
         return {workload.sender: "send"} | dict.fromkeys(workload.receivers, "receive")
@@ -47,7 +47,7 @@ def roles_of(experiment: Experiment, settings: Mapping[str, Level]) -> dict[str,
 
 
 def targets_of(testbed: Testbed, settings: Mapping[str, Level]) -> dict[str, Any]:
-    """What is known of the target of each client: the device under it, and what it is."""
+    """Describe the target of each client: the device under it, and its kind."""
     found = {}
     for host in testbed.experiment.workload.hosts:
         own = testbed.experiment.workload.settings_of(host, settings)
@@ -61,7 +61,7 @@ def targets_of(testbed: Testbed, settings: Mapping[str, Level]) -> dict[str, Any
 
 
 def may_go_on(settings: Mapping[str, Level]) -> bool:
-    """Whether a trial goes on without the clients that it loses."""
+    """Tell whether a trial goes on without the clients that it loses."""
     return settings.get("on_client_loss") == "go_on"
 
 
@@ -149,7 +149,7 @@ def check(testbed: Testbed, account: Account, clocks: Mapping[str, ClockFit]) ->
 
 
 def _why_nothing(account: Account) -> str:
-    """What a file program says of itself, or a disk of its operations, where none of them came to an end."""
+    """Return the first error of a file program, or of a disk's operations, where none of them came to an end."""
     for facts in account.hosts.values():
         result = facts["result"] or {}
         program, disk = result.get("files") or {}, result.get("disk") or {}
@@ -173,8 +173,8 @@ def _wrong_data(testbed: Testbed, host: str, disk: Mapping[str, Any]) -> TrialEr
 
 
 def _check_start(testbed: Testbed, account: Account, clocks: Mapping[str, ClockFit]) -> None:
-    """How far apart the clients began. A worker notes that before its first operation: in an open loop, which waits for its
-    first arrival then, too.
+    """Check how far apart the clients began. A worker notes that before its first operation: in an open loop, which waits for
+    its first arrival then, too.
     """
     began: dict[str, float] = {}
     for host, facts in account.hosts.items():

@@ -1,4 +1,4 @@
-"""What the hosts do when no load is on: measured before the first trial and after the last."""
+"""Background of the hosts, when no load is on: measured before the first trial and after the last."""
 
 from __future__ import annotations
 

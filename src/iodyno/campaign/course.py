@@ -58,16 +58,16 @@ class Course:
         self.asked: list[PlannedTrial] = []
         self.answers: dict[str, Answer] = {}
         self.on_begin: Callable[[Strategy], Awaitable[None]] | None = None
-        """What is done when a strategy begins, once there are hosts to run anything on."""
+        """Called when a strategy begins, once there are hosts to run anything on."""
 
     @property
     def foreign(self) -> bool:
-        """Whether a strategy will ask that has to know what others have set."""
+        """True where a strategy will ask that has to know what others have set."""
         return any(strategy.foreign for strategy in self._strategies)
 
     @property
     def answer(self) -> Answer | None:
-        """What the strategy whose turn it is knows."""
+        """Answer so far of the strategy whose turn it is."""
         return self._strategies[0].answer() if self._strategies else None
 
     @property
@@ -100,7 +100,7 @@ class Course:
         return None
 
     def pause_ns(self, last: PlannedTrial, planned: PlannedTrial) -> int | None:
-        """How long there are to be no agents between two trials; None: they stay."""
+        """Return the time for which there are to be no agents between two trials; None: they stay."""
         return self._strategies[0].pause_ns(last, planned)
 
     def ran(self, planned: PlannedTrial) -> None:
@@ -114,7 +114,7 @@ class Course:
             await self.on_begin(strategy)
 
     def _settled(self, planned: PlannedTrial, entry: Entry) -> bool:
-        """Whether it is not to be run (again). Wrong data that was found stays found: another attempt may read other blocks."""
+        """Tell whether it is not to be run (again). Wrong data stays found: another attempt may read other blocks."""
         wrong = str(entry.reason or "").startswith(f"{alone.WRONG_DATA}:")
         return planned.order in self._run or entry.status in ("finished", "skipped") or wrong
 

@@ -1,4 +1,4 @@
-"""What a campaign tells of itself while it runs, for other processes to follow: lines of JSON in its folder.
+"""Feed of a campaign while it runs, for other processes to follow: lines of JSON in its folder.
 
 `feed/events.jsonl` has a line for everything that happens (`KINDS`); `feed/TRIAL.PART.jsonl` one for each record of the
 trial under way, and is removed when the trial is stored, or when it is full and the next part begins. `feed/lock` is locked
@@ -35,7 +35,7 @@ FEED = "feed"
 EVENTS = "events.jsonl"
 LOCK = "lock"
 KINDS = ("begin", "stage", "time_left", "trial", "more", "done", "warning", "look", "end")
-"""What an event may be of."""
+"""Kinds of events."""
 SENSORS = frozenset(
     {"cpu_exact", "cpu_times", "disks", "net_devices", "tcp_info", "softnet", "context_switches", "qdisc"}
 )
@@ -216,12 +216,12 @@ class Told:
         self._watcher.on_warning(warning)
 
     def on_time_left(self, time_left_ns: int) -> None:
-        """How long the rest takes."""
+        """Report the time left."""
         self._feed.event("time_left", left_ns=time_left_ns)
         self._watcher.on_time_left(time_left_ns)
 
     def on_answer(self, answer: Answer, time_left_ns: int) -> None:
-        """What a strategy knows by now."""
+        """Report what a strategy knows by now."""
         if isinstance(standing := answer.shown, Standing):
             self._feed.event("look", rule=standing.rule, answer=standing.answer, trials=standing.trials)
         self._watcher.on_answer(answer, time_left_ns)
@@ -265,7 +265,7 @@ def shortened(record: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def is_alive(folder: Path) -> bool:
-    """Whether a lab runs the campaign in `folder` now: it holds the lock of its feed."""
+    """Tell whether a lab runs the campaign in `folder` now: it holds the lock of its feed."""
     try:
         with (folder / FEED / LOCK).open("rb") as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)

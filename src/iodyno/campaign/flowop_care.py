@@ -1,4 +1,4 @@
-"""What the flowops of a file program say of themselves when a trial is done: failures that make it void, and warnings."""
+"""Results of the flowops of a file program when a trial is done: failures that make it void, and warnings."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MEANINGS = {
     28: "the file system is full: a larger one, fewer bytes, or a shorter run",
     122: "the quota is used up: a larger one, fewer bytes, or a shorter run",
 }
-"""What numbers of errors (errno(3)) mean to who wrote the personality."""
+"""Meanings of error numbers (errno(3)) for who wrote the personality."""
 
 
 def failed(account: Json) -> tuple[str, str] | None:

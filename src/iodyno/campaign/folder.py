@@ -20,7 +20,7 @@ from iodyno.store.schema import CAMPAIGN, EXPERIMENT, SCHEMA_VERSION
 from iodyno.store.writer import write_json_atomically
 
 _KEPT_FACTS = ("kernel", "boot_id", "cpu_model")
-"""What makes a host another one than it was."""
+"""Facts by which a host is told from what it was before."""
 
 
 def new_folder(into: Path, name: str) -> Path:
@@ -43,7 +43,7 @@ def new_folder(into: Path, name: str) -> Path:
 
 
 def was_quick(folder: Path) -> bool:
-    """Whether the campaign was begun in the quick form; False when that cannot be read, which `reopen` says."""
+    """Tell whether the campaign was begun in the quick form; False when that cannot be read, which `reopen` says."""
     try:
         return bool(read_header(folder)["quick"])
     except StoreError:
@@ -162,7 +162,7 @@ class CampaignFile:
 
 
 def hosts_json(testbed: Testbed) -> dict[str, Any]:
-    """What the hosts of a testbed are, as stored."""
+    """Return the hosts of a testbed, as stored."""
     return {
         name: {
             "access": testbed.experiment.hosts[name].access,
@@ -220,7 +220,7 @@ def _design(design: Design) -> dict[str, Any]:
 
 
 def _goes_on(stored: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
-    """Whether a design is a stored one with further trials."""
+    """Tell whether a design is a stored one with further trials."""
     before, after = stored["trials"], now["trials"]
     same = (stored["kind"], stored["points"]) == (now["kind"], now["points"])
     return same and len(after) > len(before) and after[: len(before)] == before

@@ -1,4 +1,4 @@
-"""What labs that are gone have made on this machine: removed before a campaign, whatever that needs itself, and by a command."""
+"""Leftovers of labs that are gone on this machine: removed before a campaign, whatever that needs itself, and by a command."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who runs the campaign in a folder: one lab at a time.
+"""Lock of a campaign's folder: one lab at a time runs a campaign.
 
 A lab holds a lock of the kernel on `FILE` from before it looks into the folder until it has left it. The kernel lets go of it
 however the lab ends, so that a file which a killed lab left behind locks nobody out. The lock of the feed will not do: that one
@@ -22,9 +22,9 @@ from iodyno.store.schema import BACKGROUND, BACKGROUNDS, DAMAGED, TRIALS
 
 FILE = ".lock"
 _WRITTEN = (FILE, TRIALS, BACKGROUND, *(f"{BACKGROUND}/{when}" for when in BACKGROUNDS), DAMAGED, FEED)
-"""What a lab writes to or into in a campaign that is there already; all else it replaces."""
+"""Files that a lab writes to or into in a campaign that is there already; all else it replaces."""
 _WITHOUT_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)
-"""What a file system says that has no locks."""
+"""Errors of a file system that has no locks."""
 
 
 @contextmanager

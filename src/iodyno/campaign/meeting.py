@@ -1,4 +1,4 @@
-"""Where the two ends of a trial meet, beside addresses with a port: Unix sockets and vsock.
+"""Meeting places of the two ends of a trial, beside addresses with a port: Unix sockets and vsock.
 
 An abstract name of the Unix domain belongs to a network namespace; a socket that is a file is found from every
 namespace that sees the file. So hosts in one namespace of this machine meet at a name, which leaves nothing behind,
@@ -27,7 +27,7 @@ THIS_MACHINE = "1:0"
 
 @contextlib.contextmanager
 def place(testbed: Testbed, settings: Mapping[str, Level]) -> Iterator[str | None]:
-    """Where the receiver is to listen, while the body runs; None: at an address of its own with a port.
+    """Provide the place at which the receiver is to listen, while the body runs; None: at an address of its own with a port.
 
     Raises PreflightError where the two hosts have nothing in common to meet at.
     """
@@ -70,7 +70,7 @@ def of_sender(listens_at: str, port: int) -> str:
 
 
 def _one_machine(testbed: Testbed) -> bool:
-    """Whether one kernel runs both ends: hosts with one boot id are one machine."""
+    """Tell whether one kernel runs both ends: hosts with one boot id are one machine."""
     workload = testbed.experiment.workload
     boots = {testbed.sessions[host].hello["host"]["boot_id"] for host in (workload.sender, workload.receiver)}
     return len(boots) == 1 and None not in boots

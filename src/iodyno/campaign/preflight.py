@@ -1,4 +1,4 @@
-"""Whether the hosts can carry what the experiment asks for, asked before the first trial.
+"""Checks before the first trial that the hosts can carry the load of the experiment.
 
 Each check is a line `{check, ok, text}`. One that fails ends the campaign with every reason at once; the idle check
 only raises a warning, since background is measured and subtracted.
@@ -36,12 +36,12 @@ _DEFAULT_BUFFER_BYTES = 128 << 10  # tcp_rmem's default; the sender's is smaller
 _COARSE_STEP_NS = 1_000
 _TEST_NS = 100_000_000
 _TEST_HERE_NS = 20_000_000
-"""How long data is sent in a test, less between hosts of the lab's machine (chosen: thousands of messages)."""
+"""Time for which data is sent in a test, less between hosts of the lab's machine (chosen: thousands of messages)."""
 
 _NO_RIGHT = (strerror(EPERM), strerror(EACCES))
-"""What the kernel says to whoever may not set a tunable."""
+"""Messages of the kernel to whoever may not set a tunable."""
 _NOT_MET = ("cannot connect", "cannot listen")
-"""What an agent says that does not reach the other end, or has not the address at which it is to be reached."""
+"""Messages of an agent that does not reach the other end, or has not the address at which it is to be reached."""
 _SLOW = ("think", "reader_think", "compute", "sender_quota", "receiver_quota", "quota", "device_limit")
 _ARRIVALS = ("rate", "arrivals", "rate_of", "on", "off")
 _TEST_MOST = {"size": 1 << 20, "answer": 1 << 20, "outstanding": 16}
@@ -238,7 +238,7 @@ def _clocks(testbed: Testbed, note: Callable[[Warning], None]) -> Iterator[tuple
 
 
 async def _data(testbed: Testbed, settings: Mapping[str, Level]) -> Line:
-    """Whether both ends reach each other with data: a very short trial of one connection."""
+    """Check that both ends reach each other with data: a very short trial of one connection."""
     began_ns = time.monotonic_ns()
     moved = 0
 
@@ -277,7 +277,7 @@ async def _data(testbed: Testbed, settings: Mapping[str, Level]) -> Line:
 
 
 def _way_of_data(testbed: Testbed, error: TrialError) -> str:
-    """What to try where the ends do not meet: the lab starts both, so that mostly it is the address of a host elsewhere."""
+    """Return advice where the ends do not meet: the lab starts both, so that mostly it is the address of a host elsewhere."""
     sender, receiver = _loaded(testbed)[:2]
     spec, taken = testbed.experiment.hosts[receiver], strerror(EADDRINUSE) in error.what
     if spec.access != "ssh" or taken or not any(words in error.what for words in _NOT_MET):

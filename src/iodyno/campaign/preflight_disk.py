@@ -1,4 +1,4 @@
-"""Whether the hosts can carry a load on disks, asked before the first trial; and a very short trial of it."""
+"""Checks before the first trial that the hosts can carry a load on disks; and a very short trial of it."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def memory(testbed: Testbed, settings: Settings) -> Iterator[tuple[Line, str]]:
 
 
 def calls(testbed: Testbed, settings: Settings) -> Iterator[tuple[Line, str]]:
-    """What the settings of a point cannot mean together, where factors bring them together."""
+    """Check for settings of a point that contradict each other, where factors bring them together."""
     wrong: dict[str, str] = {}
     for host in testbed.experiment.workload.hosts:
         for point in told(testbed, host, settings):
@@ -100,7 +100,7 @@ def wrong_together(point: Mapping[str, Level]) -> Iterator[tuple[str, str]]:
 
 
 async def data(testbed: Testbed, settings: Settings) -> Line:
-    """Whether every host reaches its target as each point needs it: very short trials. Raises PreflightError."""
+    """Check that every host reaches its target as each point needs it: very short trials. Raises PreflightError."""
     # Imported here: a trial is made of what is checked here.
     from iodyno.campaign.trial import Account, carry_out
 

@@ -1,4 +1,4 @@
-"""Whether the hosts can carry a file program, asked before the first trial."""
+"""Checks before the first trial that the hosts can carry a file program."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from iodyno.hosts.target import TargetKeeper
 _SPARE_THREADS = 32
 _SPARE_BYTES = 64 << 20
 _STACK_BYTES = 256 << 10
-"""What a thread takes beside the memory that the personality gives it (chosen: stack and histograms)."""
+"""Memory of a thread beside that which the personality gives it (chosen: stack and histograms)."""
 
 
 def limits(testbed: Testbed, settings: Settings) -> Iterator[tuple[Line, str]]:
@@ -35,7 +35,7 @@ def limits(testbed: Testbed, settings: Settings) -> Iterator[tuple[Line, str]]:
 
 
 def memory(testbed: Testbed, settings: Settings) -> Iterator[tuple[Line, str]]:
-    """What the threads ask for (memsize)."""
+    """Check that hosts have the memory that the threads ask for (memsize)."""
     most = max(_needed_bytes(point) for point in settings)
     for hosts in machines(testbed):
         known = [testbed.sessions[host].hello["host"]["memory_available_bytes"] for host in hosts]
@@ -50,7 +50,7 @@ def memory(testbed: Testbed, settings: Settings) -> Iterator[tuple[Line, str]]:
 
 
 async def filesets(testbed: Testbed, settings: Settings) -> Line:
-    """Whether every host has room for the filesets of every point, and may write there. Raises PreflightError, AccessError."""
+    """Check that every host has room for the filesets of every point, and may write there. Raises PreflightError, AccessError."""
     workload = testbed.experiment.workload
     looked = 0
     for host in workload.hosts:

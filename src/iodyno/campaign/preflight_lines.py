@@ -16,7 +16,7 @@ def line(check: str, ok: bool, text: str, advice: str = "") -> tuple[Line, str]:
 def congestion_line(
     host: str, asked: Iterable[str], have: Sequence[str], option: str = "congestion_control"
 ) -> tuple[Line, str]:
-    """Whether a host has the congestion controls that it is asked for, by this option."""
+    """Check that a host has the congestion controls that it is asked for, by this option."""
     wanted = sorted(asked)
     absent = [name for name in wanted if name not in have]
     return line(

@@ -1,4 +1,4 @@
-"""Whether hosts have what a script names, asked before the first trial: congestion controls, protocols, folders with files."""
+"""Checks before the first trial that hosts have what a script names: congestion controls, protocols, folders with files."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Settings = Sequence[Mapping[str, Level]]
 
 
 def named(testbed: Testbed, settings: Settings) -> Iterator[tuple[Line, str]]:
-    """What the flowops of every point name, at the host that needs it."""
+    """Check that each host has what the flowops of every point name there."""
     for host in testbed.experiment.workload.ends:
         flowops = list(_flowops(testbed, host, settings))
         asked = {

@@ -44,7 +44,7 @@ _WALL_STEP_NS = 500_000_000
 
 
 class Watcher(Protocol):
-    """Who looks on: progress, numbers, time left."""
+    """Observer of a campaign: progress, numbers, time left."""
 
     def on_stage(self, text: str) -> None:
         """A stage of the campaign begins."""
@@ -62,7 +62,7 @@ class Watcher(Protocol):
         """A warning has come up that is about the campaign, not about one trial."""
 
     def on_time_left(self, time_left_ns: int) -> None:
-        """How long the rest of the campaign takes."""
+        """Take the time that the rest of the campaign needs."""
 
     def on_answer(self, answer: Answer, time_left_ns: int) -> None:
         """A strategy knows more than before; and how long the rest takes at most."""
@@ -70,7 +70,7 @@ class Watcher(Protocol):
 
 @dataclass(frozen=True)
 class CampaignOutcome:
-    """How a campaign ended: trials finished, and trials of the design that failed for good, or were skipped, with
+    """End of a campaign: trials finished, and trials of the design that failed for good, or were skipped, with
     their reasons; and what its strategies know, by its section. `complete`: all that was due is finished or skipped.
     `cut`: why the background after the trials is not measured; the next start makes up for it.
     """
@@ -281,11 +281,11 @@ class _Campaign:
         return [settings for settings in every if path_of(settings) == testbed.path]
 
     def lacks(self, when: str) -> bool:
-        """Whether that background is not measured yet."""
+        """Tell whether that background is not measured yet."""
         return not (self._folder / BACKGROUND / when).exists()
 
     def lacks_foreign(self) -> bool:
-        """Whether it is still to be asked of the hosts what others have set there."""
+        """Tell whether the hosts are still to be asked what others have set there."""
         return self.course.foreign and "foreign" not in self._file.content
 
     def meet(self, testbeds: Testbeds, watcher: Watcher) -> None:
@@ -296,7 +296,7 @@ class _Campaign:
         self.note(paths={str(testbed.path): hosts_json(testbed) for testbed in testbeds if testbed.path})
 
     def warner(self, watcher: Watcher) -> Any:
-        """Who takes warnings about the campaign."""
+        """Return a function that takes warnings about the campaign."""
 
         def take(warning: Warning) -> None:
             self._file.add_warnings([warning])
@@ -344,7 +344,7 @@ class _Campaign:
         return None
 
     def _left_ns(self, to_do: Sequence[PlannedTrial]) -> int:
-        """How long the rest takes, at most where its strategy has a time of its own."""
+        """Estimate the time that the rest takes, at most where its strategy has a time of its own."""
         answer = self.course.answer
         return self.time_left_ns(to_do) if answer is None or answer.left_ns is None else answer.left_ns
 
@@ -471,7 +471,7 @@ class _Campaign:
 
 
 def _wall_ahead_ns() -> int:
-    """How far the wall clock is ahead of the time since boot: changed by nothing but setting it."""
+    """Return the time by which the wall clock is ahead of the time since boot: changed by nothing but setting it."""
     return time.time_ns() - time.clock_gettime_ns(time.CLOCK_BOOTTIME)
 
 

@@ -16,7 +16,7 @@ from iodyno.core.design import PlannedTrial, Point
 
 @dataclass(frozen=True)
 class TrialResult:
-    """How a trial that was asked for ended: `reason` why it failed or was skipped, `folder` what is stored of it."""
+    """Result of a trial that was asked for: `reason` why it failed or was skipped, `folder` what is stored of it."""
 
     planned: PlannedTrial
     status: Literal["finished", "failed", "skipped"]
@@ -26,7 +26,7 @@ class TrialResult:
 
 @dataclass(frozen=True)
 class Answer:
-    """What a strategy knows so far.
+    """Answer of a strategy so far.
 
     `content` stands in `campaign.json` under the key `section`; `shown` is for who looks on. Until the end it takes
     `further_trials` beside those asked for, or, of a strategy that has a time of its own, `left_ns` at most.
@@ -40,8 +40,8 @@ class Answer:
 
 
 class Strategy:
-    """Who decides what a campaign runs. `stage`: what a user is told when it begins; `foreign`: tunables that others may have
-    set, whose values `campaign.json` holds under that key when it is asked.
+    """Strategy that decides what a campaign runs. `stage`: what a user is told when it begins; `foreign`: tunables that others
+    may have set, whose values `campaign.json` holds under that key when it is asked.
 
     Asking and telling happens in a thread of its own and may take a while.
     """
@@ -50,7 +50,7 @@ class Strategy:
     foreign: Sequence[str] = ()
 
     def ask(self) -> Sequence[Point | PlannedTrial]:
-        """What to run next; empty: done. All that was asked for before has been told.
+        """Return the points or trials to run next; empty: done. All that was asked for before has been told.
 
         The same results give the same points. One that is asked for again is run again; trials whose place in time is planned
         are asked for as such.
@@ -61,9 +61,9 @@ class Strategy:
         """Take the result of a trial that was asked for."""
 
     def answer(self) -> Answer | None:
-        """What is known by now; None where there is nothing to say beside the trials themselves."""
+        """Return the answer so far; None where there is nothing to say beside the trials themselves."""
         return None
 
     def pause_ns(self, last: PlannedTrial, planned: PlannedTrial) -> int | None:
-        """How long there are no agents between two trials that follow each other; None: the agents stay."""
+        """Return the time without agents between two trials that follow each other; None: the agents stay."""
         return None

@@ -43,7 +43,7 @@ def refuse_at_once(experiment: Experiment, design: Design) -> None:
 
 
 def _no_target(path: Path, kind: str) -> tuple[str, str] | None:
-    """What is wrong with what is there, and what to try; None: an agent is to look."""
+    """Say why what is there is no target of this kind, and what to try; None: an agent is to look."""
     try:
         mode = path.stat().st_mode
     except OSError:
@@ -128,7 +128,7 @@ def _by_machine(testbed: Testbed, settings: list[dict[str, Level]]) -> list[dict
 
 
 def _wanted(path: str, point: dict[str, Level], before: Wanted | None, checks: Checks | None) -> Wanted:
-    """What a point asks of a target, and those before it have."""
+    """Return the demands on a target of a point and of those before it."""
     end = point.get("working_set")
     size = None if end is None else int(end) + int(point.get("offset", 0))
     appends = point.get("pattern") == "append"

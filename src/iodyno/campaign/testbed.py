@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 
 _LACKS = {"realtime": WarningCode.NOT_REALTIME, "sensor": WarningCode.SENSOR_MISSING}
-"""What it means when an agent lacks a capability; the name before the point counts."""
+"""Warnings where an agent lacks a capability; the name before the point counts."""
 
 OF_LOAD = ("application", "arrivals", "both_ways", "connects", "datagram", "server", "zerocopy")
 """Sensors that read what the load itself counts."""
@@ -35,18 +35,18 @@ OF_ONE_AGENT = (*OF_LOAD, "process", "threads")
 
 _GRACE_S = 0.5
 _GRACE_AFTER_A_CUT_S = 3.0
-"""How long after a first failure others may come that explain it (chosen: an agent's end is seen in moments, on a machine that is
-busy in seconds; only a cut connection is explained by it)."""
+"""Time after a first failure in which others may come that explain it (chosen: an agent's end is seen in moments, on a machine
+that is busy in seconds; only a cut connection is explained by it)."""
 
 REACH_AGAIN_S = 120.0
-"""How long a host of another machine that was reached before is tried again (chosen: an ssh server's restart takes seconds, that
-of most machines less than this)."""
+"""Time for which a host of another machine that was reached before is tried again (chosen: an ssh server's restart takes
+seconds, that of most machines less than this)."""
 _TRY_EVERY_S = 1.0
 _ON_THIS_MACHINE = ("local", "netns")
 """Accesses whose failure does not pass by waiting."""
 
 _BY_CHANCE = ("agent_lost", "late", "nothing_done", "stalled", "timeout")
-"""What a busy machine does to a test of 0.1 s, and not to a longer one; and the end of an agent, which is started anew."""
+"""Failures of a test of 0.1 s on a busy machine, and not of a longer one; and the end of an agent, which is started anew."""
 _LONGER = 8
 _MOST_PATIENCE = 64
 
@@ -164,7 +164,7 @@ class Testbed:
 
     @property
     def can_wait_longer(self) -> bool:
-        """Whether a start that came too late can be given more time."""
+        """True where a start that came too late can be given more time."""
         return self.patience < _MOST_PATIENCE
 
     async def in_time(self, test: Callable[[int], Awaitable[_T]]) -> _T:
@@ -270,15 +270,15 @@ class Testbed:
         return [name for name in OF_ONE_AGENT if asked is None or name in asked]
 
     def on_this_machine(self, host: str) -> bool:
-        """Whether the host sees the files of the lab's own machine."""
+        """Tell whether the host sees the files of the lab's own machine."""
         return self.hosts.accesses[host].reached.namespace is not None
 
     def place_of(self, host: str, path: str) -> str:
-        """Where a file of a host is, among those of all hosts: on another machine the host's name stands before the path."""
+        """Place a host's file among those of all hosts: on another machine the host's name stands before the path."""
         return path if self.on_this_machine(host) else f"{host}:{path}"
 
     def leads(self, host: str) -> bool:
-        """Whether the host is the first of those on its CPUs."""
+        """Tell whether the host is the first of those on its CPUs."""
         machine = self._machine(host)
         return host == next(name for name in self.sessions if self._machine(name) == machine)
 
@@ -389,11 +389,11 @@ async def _explained(tasks: Sequence[asyncio.Future[_T]]) -> None:
 
 
 _LOST, _CUT = 1, 3
-"""How far from the cause an agent that is gone is, and a connection that was cut."""
+"""Distances from the cause of an agent that is gone, and of a connection that was cut."""
 
 
 def _distance(error: BaseException) -> int:
-    """How far from the cause a failure usually is."""
+    """Return how far from the cause a failure usually is."""
     if isinstance(error, TrialError):
         return {"agent_lost": _LOST, "transport": _CUT, "stalled": 4}.get(error.code, 2)
     return 2 if isinstance(error, IodynoError) else 0

@@ -61,9 +61,9 @@ class Testbeds:
         return self
 
     async def checked(self, check: Callable[[Testbed], Awaitable[list[Line]]]) -> list[Line]:
-        """What `check` says of every testbed. A level that carries no data, or whose hosts cannot be had after all (no guard
-        of tunables starts in there), is skipped; raises PreflightError and AccessError when it is the last one, or something
-        else is wrong.
+        """Run `check` on every testbed and return its lines. A level that carries no data, or whose hosts cannot be had after all
+        (no guard of tunables starts in there), is skipped; raises PreflightError and AccessError when it is the last one, or
+        something else is wrong.
         """
         lines: list[Line] = []
         for level, testbed in list(self._testbeds.items()):

@@ -26,7 +26,7 @@ _LOST = (
 
 
 def _lost(error: GuardLostError, and_so: str = "") -> dict[str, str]:
-    """What, where and what to try, of a guard that was lost."""
+    """Describe the loss of a guard: what, where and what to try."""
     what = f"the guard of its settings was lost{and_so}: {error}"
     where, advice = f"host {error.host}", _LOST
     if error.tunable:
@@ -36,7 +36,7 @@ def _lost(error: GuardLostError, and_so: str = "") -> dict[str, str]:
 
 
 class Notes(Protocol):
-    """Who keeps what was set: the account of a trial."""
+    """Keeper of what was set: the account of a trial."""
 
     hosts: dict[str, dict[str, Any]]
 
@@ -94,7 +94,7 @@ class TestbedTunables:
             self._note_leftovers(name, found)
 
     async def there(self, names: Iterable[str]) -> dict[str, Level]:
-        """What these tunables are at on the hosts that have them, by names such as `server.shaper_rate`. Raises AccessError."""
+        """Read the levels of these tunables on the hosts that have them, named like `server.shaper_rate`. Raises AccessError."""
         await self.open()
         try:
             found = [(shared.hosts, await shared.tunables.read(names)) for shared in self._shared]
@@ -216,8 +216,8 @@ class TestbedTunables:
             notes.warning(WarningCode.TUNABLE_NOT_RESTORED, text, f"host {shared.hosts[0]}")
 
     async def _restored(self, shared: _Shared) -> tuple[dict[str, Setting], list[str]]:
-        """What `HostTunables.restore` gives; where the guard is lost, after another one that has read its journal. Raises
-        GuardLostError when there is none, as over a link that is cut.
+        """Restore the settings as `HostTunables.restore` does; where the guard is lost, by another one that has read its journal.
+        Raises GuardLostError when there is none, as over a link that is cut.
         """
         with contextlib.suppress(GuardLostError):
             return await shared.tunables.restore()
@@ -249,7 +249,7 @@ async def _each(work: Iterable[Coroutine[Any, Any, None]]) -> None:
 
 
 def _merged(shared: _Shared, asked: Mapping[str, dict[str, Level]]) -> dict[str, Level]:
-    """What hosts with one namespace ask together. Raises PreflightError when they want different things."""
+    """Merge what hosts with one namespace ask for. Raises PreflightError when they want different things."""
     from iodyno.hosts.tunables.host import shown
 
     merged: dict[str, Level] = {}
@@ -266,13 +266,13 @@ def _merged(shared: _Shared, asked: Mapping[str, dict[str, Level]]) -> dict[str,
 
 
 def _receives_on_sender(settings: Mapping[str, Setting]) -> bool:
-    """Whether, on a veth, nothing moves the receiver's work away from the CPU that sends."""
+    """Tell whether, on a veth, nothing moves the receiver's work away from the CPU that sends."""
     rps, threaded = settings.get("rps"), settings.get("threaded")
     return bool(rps and rps.obtained in ("off", "others") and not (threaded and threaded.obtained))
 
 
 def _refusals(host: str, settings: Mapping[str, Setting]) -> list[str]:
-    """What was not obtained, in words."""
+    """List what was not obtained, in words."""
     from iodyno.hosts.tunables.host import shown
 
     return [

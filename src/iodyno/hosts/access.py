@@ -1,4 +1,4 @@
-"""What an access is: a way to start an agent on a host and to hold its stdin and stdout.
+"""Access to a host: a way to start an agent there and to hold its stdin and stdout.
 
 An access knows processes, bytes and the host; it knows neither the wire nor experiments. To add one, write a
 file here and name it in `iodyno.session.accesses`.
@@ -20,14 +20,14 @@ from iodyno.core.warnings import Warning
 
 
 class ByteQueue(Protocol):
-    """What waits to be read by an agent: what is used of asyncio.WriteTransport."""
+    """Queue of bytes for an agent to read: the part of asyncio.WriteTransport that is used."""
 
     def get_write_buffer_size(self) -> int:
         """Bytes that nobody has taken yet."""
 
 
 class ByteWriter(Protocol):
-    """Where the lab writes to an agent: what is used of asyncio.StreamWriter."""
+    """Writer to an agent: the part of asyncio.StreamWriter that is used."""
 
     @property
     def transport(self) -> ByteQueue:
@@ -91,7 +91,7 @@ class AgentProgram:
 
 @dataclass
 class Reached:
-    """What is known of a reached host beside what its agent will say.
+    """Facts about a reached host beside what its agent will say.
 
     `address`: where the other hosts reach it with data; `lab_address`: where it sees the lab, if it does.
     `path`: what lies under its data, as made by the lab. `notes`: for people. `hello_timeout_s`: how long an agent may

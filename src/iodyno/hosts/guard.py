@@ -29,12 +29,12 @@ BEAT_S = 1.0
 ANSWER_TIMEOUT_S = 60.0
 """Longer than what a guard gives one command (20 s), since a question may be of several."""
 HELD_FOR_S = 12.0
-"""How long to wait for a host that another lab holds: a guard gives a lab up that is silent for 10 s."""
+"""Time to wait for a host that another lab holds: a guard gives a lab up that is silent for 10 s."""
 
 
 @dataclass(frozen=True)
 class Seen:
-    """What was read, or why it could not be."""
+    """Text that was read, or the reason why it could not be."""
 
     text: str | None
     error: str | None = None
@@ -43,9 +43,9 @@ class Seen:
 _NET_ADMIN = 12
 """The bit of CAP_NET_ADMIN (linux/capability.h)."""
 _RESTORING_S = 60.0
-"""How long that may take (chosen: the link of a device may need 15 s to come up again)."""
+"""Time that restoring may take (chosen: the link of a device may need 15 s to come up again)."""
 JOURNALS_OF_ROOT = "/run/iodyno/tunables"
-"""Where guards of root keep their journals (`agent/cli/src/guard/journal.rs`); nobody else can look into it."""
+"""Folder in which guards of root keep their journals (`agent/cli/src/guard/journal.rs`); nobody else can look into it."""
 _JOURNALS_HERE = Path(JOURNALS_OF_ROOT)
 
 
@@ -126,7 +126,7 @@ class Guard:
 
     @property
     def alive(self) -> bool:
-        """Whether it can still be spoken to."""
+        """True as long as it can still be spoken to."""
         return not self._lost
 
     async def claim(self, owner: str) -> dict[str, list[str]]:
@@ -160,7 +160,7 @@ class Guard:
         return [Seen(**seen) for seen in answer["seen"]]
 
     async def may_set(self) -> bool:
-        """Whether it has the right to set tunables, which is CAP_NET_ADMIN (capabilities(7)). Raises GuardLostError."""
+        """Tell whether it has the right to set tunables, which is CAP_NET_ADMIN (capabilities(7)). Raises GuardLostError."""
         (seen,) = await self.look([{"file": "/proc/self/status"}])
         held = re.search(r"^CapEff:\s*([0-9a-f]+)$", seen.text or "", re.MULTILINE)
         return held is None or bool(int(held[1], 16) >> _NET_ADMIN & 1)

@@ -35,7 +35,7 @@ _KIND = "guests"
 
 @dataclass(frozen=True)
 class GuestLink:
-    """How the guest is joined: a tap device in a network namespace, the guest's address, CPUs of the host."""
+    """Link to the guest: a tap device in a network namespace, the guest's address, CPUs of the host."""
 
     namespace: str
     device: str
@@ -157,7 +157,7 @@ def archive(program: Path, begins_with: str, modules: Sequence[str] = MODULES) -
 
 
 def script(link: GuestLink) -> str:
-    """What the guest does: it serves as a host at the end of the link, until its lab is gone."""
+    """Return the script of the guest: it serves as a host at the end of the link, until its lab is gone."""
     mtu = f"mtu {link.mtu} " if link.mtu else ""
     return "\n".join(
         [

@@ -160,7 +160,7 @@ def unavailable() -> str | None:
 
 
 def counter_trusted() -> bool:
-    """Whether this machine's kernel keeps time by the time-stamp counter, which runs at one rate and in sleep.
+    """Tell whether this machine's kernel keeps time by the time-stamp counter, which runs at one rate and in sleep.
 
     A clock reading inside is a call into the sandbox's kernel and takes microseconds; the counter is read as outside.
     """

@@ -35,8 +35,8 @@ _SURVEY = (
     f' test -d "$HOME" && echo "{_MARK} is_there yes";'
     f' echo "{_MARK} hash $(cat "$HOME/{_FOLDER}/%(name)s" 2>/dev/null | sha256sum)"'
 )
-"""What the host says of itself, and the hash of the program there. Whatever else a shell prints stands on lines without the
-mark.
+"""Script that prints facts of the host, and the hash of the program there. Whatever else a shell prints stands on lines without
+the mark.
 """
 _COPY = (
     f"export LC_ALL=C; umask 077; echo; echo {_MARK} step store;"
@@ -118,7 +118,7 @@ class SshAccess:
         return AccessError(what, where=self.where, advice=advice)
 
     def _by_hand(self) -> str:
-        """How a person calls the client to reach the same server in the same way."""
+        """Return the command with which a person reaches the same server in the same way."""
         told = _way_options(self._options)
         return " ".join(["ssh", *map(shlex.quote, told)])
 
@@ -152,7 +152,7 @@ class SshAccess:
         return name
 
     async def _survey(self, name: str) -> dict[str, str]:
-        """What the host says of itself, and the hash of the program there."""
+        """Ask for facts of the host, and the hash of the program there."""
         status, said, complaint = await self._run(_SURVEY % {"name": name}, b"", "the first command there")
         found = _marked(said)
         if status == _OF_CLIENT or status < 0:
@@ -228,7 +228,7 @@ class SshAccess:
 
 
 def _by_sh(script: str) -> str:
-    """What a login shell is told. The script has no single quote, no line end and no exclamation mark, which csh takes first."""
+    """Return a command for a login shell. It has no single quote, line end or exclamation mark, which csh takes first."""
     return f"exec /bin/sh -c '{script}'"
 
 
@@ -259,7 +259,7 @@ def _client_options(options: Mapping[str, Any]) -> list[str]:
 
 
 def _way_options(options: Mapping[str, Any]) -> list[str]:
-    """What of the client's options says which server is reached, and as whom."""
+    """Return those of the client's options that say which server is reached, and as whom."""
     given = []
     if "config_file" in options:
         given += ["-F", str(options["config_file"])]

@@ -18,7 +18,7 @@ from iodyno.core.errors import AccessError, Interrupted, PreflightError
 from iodyno.hosts.access import Access, AgentProgram, AgentStreams, end_at_once, ended
 
 GIVEN_UP_S = 30.0
-"""How long a layout that is given up may take to be removed (chosen: a file of a terabyte, on a slow disk)."""
+"""Time that the removal of a layout that is given up may take (chosen: a file of a terabyte, on a slow disk)."""
 
 Progress = Callable[[int, int], None]
 """Hears of bytes laid out, and of how many there are."""
@@ -120,8 +120,8 @@ class TargetKeeper:
         await self._ask({"do": "mark", "path": path, "checks": asdict(checks)})
 
     async def look_at_filesets(self, program: Mapping[str, Any]) -> None:
-        """Whether the filesets of a file program (its part of a job) can be laid out; nothing is made. Raises PreflightError when
-        not, and AccessError.
+        """Check that the filesets of a file program (its part of a job) can be laid out; nothing is made. Raises PreflightError
+        when not, and AccessError.
         """
         await self._ask({"do": "look_at_filesets", "program": program})
 

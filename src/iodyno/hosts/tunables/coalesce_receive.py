@@ -46,5 +46,5 @@ class CoalesceReceive:
         return [run("ethtool", "-C", place.device, *adaptive, "rx-usecs", str(int(level) // _US_NS))]
 
     def undo(self, place: Place, state: State) -> list[Step]:
-        """What was there."""
+        """Return the steps back to what was there."""
         return [run("ethtool", "-C", place.device, *(word for pair in state.before.items() for word in pair))]

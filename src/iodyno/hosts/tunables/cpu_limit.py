@@ -60,7 +60,7 @@ class CpuLimit:
         return [_limit(file, str(round(int(level) * int(period) / 100)), period)]
 
     def undo(self, place: Place, state: State) -> list[Step]:
-        """What was there."""
+        """Return the steps back to what was there."""
         return [_limit(*state.before)]
 
 

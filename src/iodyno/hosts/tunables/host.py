@@ -16,7 +16,7 @@ from iodyno.hosts.tunables.tunable import Place, State, first_json, parameter
 
 _DEVICE = re.compile(r"[A-Za-z0-9_.-]{1,15}")
 _CARRIER_TIMEOUT_S = 15.0
-"""How long a link may take to come up again after a tunable (chosen: adapters negotiate for some seconds)."""
+"""Time that a link may take to come up again after a tunable (chosen: adapters negotiate for some seconds)."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Setting:
 
     @property
     def differs(self) -> bool:
-        """Whether something else was obtained than asked."""
+        """True where something else was obtained than asked."""
         return self.obtained != self.asked
 
     def as_json(self) -> dict[str, Level | None]:
@@ -58,7 +58,7 @@ class HostTunables:
         self._device = device
         self._set: dict[str, tuple[State, Setting]] = {}
         self._place: Place | None = None
-        """Where what is set is set."""
+        """Place at which tunables are set."""
 
     async def place(self) -> Place:
         """Device and CPUs as they are now. Raises AccessError when no device leads to the other host."""
@@ -79,7 +79,7 @@ class HostTunables:
         return Place(device, self._cpus, _listed(online.text or ""), self.guard.initial_namespace)
 
     async def read(self, names: Iterable[str], place: Place | None = None) -> dict[str, State]:
-        """Where these tunables are at. Raises GuardLostError."""
+        """Read the state of these tunables. Raises GuardLostError."""
         place = place or await self.place()
         looks: dict[str, Look] = {}
         wanted = {name: TURNED[name].looks(place) for name in names}
@@ -128,7 +128,7 @@ class HostTunables:
         return settings
 
     async def check(self) -> list[str]:
-        """What is not any more as it was obtained, in words. Raises GuardLostError."""
+        """List, in words, what is not any more as it was obtained. Raises GuardLostError."""
         now = await self.read(self._set, self._place)
         return [
             f"{name} was {shown(name, setting.obtained)} and is {shown(name, now[name].level)}"

@@ -10,7 +10,7 @@ from iodyno.hosts.guard import Look, Seen, Step
 from iodyno.hosts.tunables.tunable import Place, Scope, State, first_json, run
 
 _WORDS = {"generic-segmentation-offload": "gso", "generic-receive-offload": "gro"}
-"""What ethtool wants to hear of a feature that it shows under a name of its own."""
+"""Names that ethtool takes for features which it shows under others."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Offload:
         return [{"run": ["ethtool", "--json", "-k", place.device]}]
 
     def state(self, place: Place, seen: Sequence[Seen]) -> State:
-        """Whether it is active, which is not the same as requested: an offload may need another one."""
+        """Return whether it is active, which is not the same as requested: an offload may need another one."""
         if seen[0].error is not None:
             return State(unsupported=seen[0].error)
         found = first_json(seen[0])

@@ -46,7 +46,7 @@ class QueueingDiscipline:
         return [self._set(place, str(level))]
 
     def undo(self, place: Place, state: State) -> list[Step]:
-        """What was there; that nothing is there to be deleted is as good."""
+        """Return the steps back to what was there; that nothing is there to be deleted is as good."""
         if state.before == "default":
             device = place.device
             script = (

@@ -1,4 +1,4 @@
-"""Whether a device has a receive queue (NAPI) that can be held back or given to a thread."""
+"""Check that a device has a receive queue (NAPI) that can be held back or given to a thread."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ class _Shaper:
 
     @property
     def most(self) -> int:
-        """What it lets through at most, in bit/s."""
+        """Greatest rate that it lets through, in bit/s."""
         return max(rate for _, _, rate, _ in self.rates)
 
     def step(self, ratio: float = 1.0) -> Step:

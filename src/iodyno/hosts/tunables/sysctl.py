@@ -65,5 +65,5 @@ class Sysctl:
         return [write(self.path, " ".join(words))]
 
     def undo(self, place: Place, state: State) -> list[Step]:
-        """What the file held."""
+        """Return the step that writes what the file held."""
         return [write(self.path, state.before)]

@@ -15,7 +15,7 @@ from iodyno.hosts.tunables import receive_queue
 from iodyno.hosts.tunables.tunable import Place, Scope, State, run, write
 
 _NAME_BYTES = 15
-"""What `/proc/PID/comm` shows of a thread's name on older kernels (TASK_COMM_LEN)."""
+"""Length of a thread's name in `/proc/PID/comm` on older kernels (TASK_COMM_LEN)."""
 
 # Threads of devices with the same name in other namespaces look alike: only those are pinned that came by this.
 _TURN_ON = """
@@ -63,6 +63,6 @@ class Threaded:
         return [run("sh", "-c", _TURN_ON.format(thread=thread, file=file, cpus=cpus))]
 
     def undo(self, place: Place, state: State) -> list[Step]:
-        """What the file held. A device without a receive queue refuses even what it has."""
+        """Return the step that writes what the file held. A device without a receive queue refuses even what it has."""
         file, before = f"{place.sysfs}/threaded", state.before
         return [run("sh", "-c", f'[ "$(cat {file})" = {before} ] || echo {before} > {file}')]

@@ -1,4 +1,4 @@
-"""What a tunable is: how it is read, set and taken back on a host. A tunable only says what to do; a guard does it."""
+"""Interface of tunables: how one is read, set and taken back on a host. A tunable only says what to do; a guard does it."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from iodyno.core.workload import Level, Parameter
 from iodyno.hosts.guard import Look, Seen, Step
 
 Scope = Literal["device", "host", "machine"]
-"""What a tunable is of: the device of the data, the host's network namespace, or the machine with all its namespaces."""
+"""Scope of a tunable: the device of the data, the host's network namespace, or the machine with all its namespaces."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where tunables are turned: the device that carries the data, its host's CPUs, and all CPUs of the machine."""
+    """Place at which tunables are set: the device that carries the data, its host's CPUs, and all CPUs of the machine."""
 
     device: str
     cpus: tuple[int, ...] = ()
@@ -33,7 +33,7 @@ class Place:
 
 @dataclass(frozen=True)
 class State:
-    """What a tunable is at. `level` None: it cannot be set here, and `unsupported` says why.
+    """State of a tunable. `level` None: it cannot be set here, and `unsupported` says why.
 
     `low`, `high`: what the host takes, where it tells; `needs`: what else must be set before it can be turned on;
     `before`: whatever the tunable needs to find its way back.
@@ -56,19 +56,19 @@ class Tunable(Protocol):
 
     @property
     def scope(self) -> Scope:
-        """What it is a setting of."""
+        """Scope of the setting."""
 
     def looks(self, place: Place) -> list[Look]:
-        """What to read to know where it is at."""
+        """Return what to read to know its state."""
 
     def state(self, place: Place, seen: Sequence[Seen]) -> State:
-        """Where it is at, from what was read."""
+        """Return its state, from what was read."""
 
     def steps(self, place: Place, state: State, level: Level) -> list[Step]:
-        """How to set it. Raises ValueError with the reason when it does not take this level."""
+        """Return the steps that set it. Raises ValueError with the reason when it does not take this level."""
 
     def undo(self, place: Place, state: State) -> list[Step]:
-        """How to bring it back to `state`."""
+        """Return the steps back to `state`."""
 
 
 def parameter(tunable: Tunable) -> Parameter:

@@ -274,7 +274,7 @@ class Testbed:
         return self.hosts.accesses[host].reached.namespace is not None
 
     def place_of(self, host: str, path: str) -> str:
-        """Place a host's file among those of all hosts: on another machine the host's name stands before the path."""
+        """Return the place of a file of a host among those of all: on another machine the host's name stands before it."""
         return path if self.on_this_machine(host) else f"{host}:{path}"
 
     def leads(self, host: str) -> bool:

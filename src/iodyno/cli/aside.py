@@ -1,4 +1,4 @@
-"""What is said beside the results, on stderr: an errand of a campaign that may go wrong without the campaign's harm."""
+"""Output beside the results, on stderr: an errand of a campaign that may go wrong without the campaign's harm."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ def _mistakes(error: ExperimentError) -> list[dict[str, object]]:
 def _experiment(
     file: str, variables: tuple[str, ...], storage_asked: dict[str, Any], *, quick: bool
 ) -> Experiment:
-    """What the file asks for. Raises ExperimentError."""
+    """Return the experiment that the file asks for. Raises ExperimentError."""
     from iodyno.formats.experiment_file import read_experiment
     from iodyno.formats.uperf import is_profile
 

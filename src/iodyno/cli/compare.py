@@ -350,7 +350,7 @@ def _heading(first: Side, second: Side) -> str:
 
 
 def _apart(first: Side, second: Side) -> list[str]:
-    """What two points of two campaigns do not have in common, in a line; of one campaign their names say it."""
+    """List the differences between two points of two campaigns, in a line; of one campaign their names say it."""
     from iodyno.analysis.setting_changes import WORKLOAD
 
     found = _setting_changes(first, second)

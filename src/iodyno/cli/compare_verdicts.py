@@ -1,4 +1,4 @@
-"""What `iodyno compare` says of two campaigns, of two levels of a factor, and of a history of campaigns."""
+"""Verdicts of `iodyno compare` on two campaigns, on two levels of a factor, and on a history of campaigns."""
 
 from __future__ import annotations
 

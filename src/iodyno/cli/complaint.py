@@ -1,4 +1,4 @@
-"""What click says of a wrong option, in the words of all other errors: what was found, what is allowed, the nearest word."""
+"""Complaints about a wrong option, in the words of all other errors: what was found, what is allowed, the nearest word."""
 
 from __future__ import annotations
 

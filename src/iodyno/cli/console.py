@@ -21,6 +21,6 @@ class VisibleConsole(Console):
         super().__init__(file=cast("IO[str]", Unescaped(stream)), width=width)
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        """What is to be written, before rows are cut to their width."""
+        """Render the text that is to be written, before rows are cut to their width."""
         for part in super().render(renderable, options):
             yield part if part.control else Segment(visible(part.text), part.style)

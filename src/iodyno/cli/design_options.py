@@ -126,7 +126,7 @@ def plan_of(experiment: Experiment, file: str) -> Design:
 
 @contextmanager
 def placed(experiment: Experiment, file: str) -> Iterator[None]:
-    """What is raised about a key of the design, such as `design.runs`, is raised with its file and line."""
+    """Add the file and the line to errors raised about a key of the design, such as `design.runs`."""
     from iodyno.formats.experiment_file import line_of
 
     try:

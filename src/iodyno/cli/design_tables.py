@@ -1,4 +1,4 @@
-"""What `iodyno plan` says of a design: its structure, what is aliased, and how sharply effects will be told."""
+"""Tables of a design for `iodyno plan`: its structure, what is aliased, and how sharply effects will be told."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PRECISIONS = (0.01, 0.02, 0.05, 0.1)
 
 
 def structure_lines(experiment: Experiment, design: Design) -> list[str]:
-    """What is known of the design from how it was made; nothing of designs that are not two-level fractions."""
+    """Return lines on how the design was made; none for designs that are not two-level fractions."""
     from iodyno.designs.fractional import roman
 
     structure = design.structure
@@ -41,7 +41,7 @@ def structure_lines(experiment: Experiment, design: Design) -> list[str]:
 
 
 def evaluation_lines(evaluation: Evaluation | None) -> list[str]:
-    """What the design will tell."""
+    """Return lines on what the design will tell."""
     from iodyno.designs.evaluation import jain_runs
 
     if evaluation is None:

@@ -149,7 +149,7 @@ def _absolute(target: str) -> str:
 
 
 def _bytes_of(paths: Sequence[str]) -> int:
-    """What files of this machine have for a load; of files that are not there, what is laid out."""
+    """Return the size that files of this machine have for a load; of files that are not there, that of what is laid out."""
     from iodyno.targets.stamp import content_bytes
 
     found = [content_bytes(Path(path)) for path in paths]

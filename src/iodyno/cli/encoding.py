@@ -50,7 +50,7 @@ _PLAIN = {
     **dict.fromkeys("▍▎▏▄▃", "="),
     **dict.fromkeys("▂▁", "_"),
 }
-"""What the tables, sentences and pictures of the terminal have beside ASCII."""
+"""Plain text for the characters beside ASCII in the tables, sentences and pictures of the terminal."""
 _WORDS, _JSON, _ASCII = "iodyno.words", "iodyno.json", "iodyno_ascii"
 
 
@@ -97,7 +97,7 @@ class Unescaped:
 
 
 def _words(error: UnicodeError) -> tuple[str | bytes, int]:
-    """What is written for the first character that the encoding lacks."""
+    """Return what is written for the first character that the encoding lacks."""
     character, after = _lacking(error)
     if 0xDC80 <= ord(character) <= 0xDCFF:
         # A byte of a file's name that is no text: written as it is there.

@@ -179,7 +179,7 @@ def _reason_of_first_attempt(folder: Path, order: int, last: int) -> str | None:
 
 
 def _begun(folder: Path) -> bool:
-    """Whether anything measured is stored in the campaign."""
+    """Tell whether anything measured is stored in the campaign."""
     return any(
         (folder / place).is_dir() and any((folder / place).iterdir()) for place in (TRIALS, BACKGROUND)
     )

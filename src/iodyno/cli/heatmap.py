@@ -38,7 +38,7 @@ FORMS = (
     ),
     *("json-lines", "csv", "two-column"),
 )
-"""What `agent/trace` reads (`FORMS` in `agent/trace/src/formats/mod.rs`)."""
+"""Forms of traces that `agent/trace` reads (`FORMS` in `agent/trace/src/formats/mod.rs`)."""
 _CAMPAIGN_ONLY = {"point": "--point", "trial": "--trial", "clock": "--clock", "by": "--by"}
 _TRACE_ONLY = {
     "form": FORM_OPTION, "time_unit": "--time-unit", "value_unit": "--value-unit", "time_column": "--time-column",
@@ -272,7 +272,7 @@ def _reduced(paths: Sequence[str], options: dict[str, Any]) -> Grid:
 
 
 class _Progress:
-    """How far the reducer is, with the time left, on one line of stderr; nothing in the first second."""
+    """Progress of the reducer, with the time left, on one line of stderr; nothing in the first second."""
 
     def __init__(self) -> None:
         self._started = time.monotonic()
@@ -345,7 +345,7 @@ def _paths(sources: Sequence[str]) -> list[str]:
 
 
 def _is_campaign(path: str) -> bool:
-    """Whether a folder is meant: a trace is a file."""
+    """Tell whether a folder is meant: a trace is a file."""
     return path != "-" and Path(path).is_dir()
 
 

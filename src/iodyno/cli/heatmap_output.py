@@ -1,4 +1,4 @@
-"""Where a heat map goes: SVG, HTML or PNG by the file's name, a terminal, JSON."""
+"""Outputs of a heat map: SVG, HTML or PNG by the file's name, a terminal, JSON."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Map:
 
 @dataclass(frozen=True)
 class Output:
-    """Where to, and how. `file` None: the terminal."""
+    """Output: its place and form. `file` None: the terminal."""
 
     file: Path | None
     json: bool

@@ -15,8 +15,8 @@ SAME_S = 2.0
 
 
 class _Interrupted(KeyboardInterrupt):
-    """What SIGINT raises. CPython ends by the signal where a plain KeyboardInterrupt ever came out of an `exec` of text, as
-    dataclasses are made of, even when it is caught further out (`unhandled_keyboard_interrupt` in `Python/pythonrun.c`).
+    """Exception that SIGINT raises. CPython ends by the signal where a plain KeyboardInterrupt ever came out of an `exec` of
+    text, as dataclasses are made of, even when it is caught further out (`unhandled_keyboard_interrupt` in `Python/pythonrun.c`).
     """
 
 

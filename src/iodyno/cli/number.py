@@ -25,4 +25,4 @@ class NumberRange(click.FloatRange):
 
 NUMBER = NumberRange()
 SEED = click.IntRange(0, 2**63 - 1)
-"""What random numbers begin with, as in a design."""
+"""Seeds of random numbers, as in a design."""

@@ -163,7 +163,7 @@ def _as_text(
 def _told(
     experiment: Experiment, design: Design, evaluation: Evaluation | None, measured: Repeatability | None
 ) -> list[str]:
-    """What the design is, and what it will tell."""
+    """Describe the design, and what it will tell."""
     structure = design_tables.structure_lines(experiment, design)
     lines = ["", *structure] if structure else []
     told = design_tables.evaluation_lines(evaluation)

@@ -140,7 +140,7 @@ def _quoted(summary: CampaignSummary, point: PointSummary) -> str:
 
 
 def _header(ctx: click.Context) -> Mapping[str, Any]:
-    """What is known of the campaign on the command line; nothing while it is not typed, or not there."""
+    """Return the header of the campaign on the command line; nothing while it is not typed, or not there."""
     from iodyno.store.manifest import read_header
 
     given = ctx.params.get("campaigns") or ctx.params.get("campaign") or ctx.args

@@ -1,4 +1,4 @@
-"""What `iodyno run` says on stderr while it runs: a live line on a terminal, one plain line a trial elsewhere."""
+"""Progress of `iodyno run` on stderr while it runs: a live line on a terminal, one plain line a trial elsewhere."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class PlainWatcher(Watcher):
         return int(progress["bytes"]) if gets else None
 
     def _per_s(self, host: str, amount: int, length_ns: int) -> float:
-        """What the hosts have moved a second, all together, with this interval of one of them."""
+        """Return what the hosts have moved a second, all together, with this interval of one of them."""
         before, before_ns = self._moved.get(host, (0, 0))
         self._moved[host] = (before + amount, before_ns + length_ns)
         return sum(moved * 1e9 / lasted_ns for moved, lasted_ns in self._moved.values())

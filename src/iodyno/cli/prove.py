@@ -8,7 +8,7 @@ import click
 
 
 def asked_proof(prove: str | None) -> bool | Literal["foreign"]:
-    """What the options ask for, as an experiment has it."""
+    """Return the proof that the options ask for, as an experiment has it."""
     return "foreign" if prove == "foreign" else prove is not None
 
 

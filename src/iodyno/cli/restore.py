@@ -69,7 +69,7 @@ def command(host: str, as_json: bool) -> None:
 
 
 async def _restore(host: str) -> tuple[dict[str, list[str]], bool]:
-    """What was restored and what was not; and whether root may have set something, of which this account cannot know."""
+    """Restore settings; return what was and what was not, and whether root may have set more, unknown to this account."""
     from iodyno.cli.host_argument import access_of
     from iodyno.hosts.guard import JOURNALS_OF_ROOT, Guard, GuardLostError
     from iodyno.session.locate import find_agent

@@ -32,7 +32,7 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 _IN_TIME = "ask for a lower rate, or give the sender CPUs to itself"
 _PAST_THE_CACHE = "take --direct or a larger --size, or leave --cached out"
-"""What to try where every trial is void: its generator fell behind, or its page cache was not as asked."""
+"""Advice where every trial is void: its generator fell behind, or its page cache was not as asked."""
 
 
 def level(
@@ -304,7 +304,7 @@ def _figures(value: float) -> str:
 
 
 def _methods(methods: Mapping[str, str]) -> list[str]:
-    """How the intervals were made: each way once, with the outcomes that it is of where there are several ways.
+    """List the methods of the intervals: each way once, with the outcomes that it is of where there are several ways.
 
     Below them what was done for the costs of a host, with its name.
 

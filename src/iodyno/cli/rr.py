@@ -102,7 +102,7 @@ def command(
 
 
 def without_effect(levels: Mapping[str, str]) -> str | None:
-    """What is wrong where an option could change nothing: neither end makes its calls in the way that it is for.
+    """Return what is wrong where an option could change nothing: neither end makes its calls in the way that it is for.
 
     >>> without_effect({"batch": "8", "transport": "tcp", "driver": "epoll"})
     'found --batch, allowed: with calls that take several messages, such as --transport udp --server recvmmsg'

@@ -100,7 +100,7 @@ def command(
 
 
 def _show(folder: Path, *, as_json: bool) -> None:
-    """What was found, with the rates that were tried; the campaign's folder on the last line."""
+    """Show what was found, with the rates that were tried; the campaign's folder on the last line."""
     # Imported here: slow, and not needed while the load is on.
     from iodyno.analysis.dataset import read_dataset
     from iodyno.analysis.summary import analyse

@@ -1,4 +1,4 @@
-"""What a signal means to a campaign: stop cleanly; and, when that takes too long for who sent it, end."""
+"""Signals to a campaign: one stops it cleanly; and, when that takes too long for who sent it, another ends it."""
 
 from __future__ import annotations
 

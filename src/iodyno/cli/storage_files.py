@@ -28,7 +28,7 @@ QUICK_S = 5
 
 
 def kind_of(file: str) -> Literal["wml", "fio"] | None:
-    """What the file is; None: neither."""
+    """Return the kind of the file; None: neither."""
     from iodyno.formats.fio import is_job_file
     from iodyno.formats.wml import is_personality
 
@@ -132,8 +132,8 @@ def keys_of(
 
 
 def in_steps(command: click.Command, file: str, asked: Mapping[str, Any]) -> bool:
-    """Whether the file is a job file with several jobs at a time and others after them: then the command, which is the one that
-    is carried out, was carried out for the jobs of each step. Raises ExperimentError.
+    """Tell whether the file is a job file with several jobs at a time and others after them: then the command, which is the one
+    that is carried out, was carried out for the jobs of each step. Raises ExperimentError.
     """
     from iodyno.formats.fio import read_sections
     from iodyno.formats.fio.experiment import chosen, steps

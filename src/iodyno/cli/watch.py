@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _FRAME_S = 0.2
 """Least time between two frames (chosen: more is a flicker, and traffic over ssh)."""
 _GRACE_S = 3.0
-"""How long one waits for a lab to begin (chosen: `iodyno run` makes the folder moments before its feed)."""
+"""Time to wait for a lab to begin (chosen: `iodyno run` makes the folder moments before its feed)."""
 
 
 @click.command(name="watch")
@@ -187,7 +187,7 @@ def _stream(board: Board) -> None:
 
 
 def _is_over(board: Board, began_s: float) -> bool:
-    """Whether the campaign has ended, or was left unfinished and nobody is at work on it."""
+    """Tell whether the campaign has ended, or was left unfinished and nobody is at work on it."""
     phase = board.progress.phase
     return phase in ("ended", "over") or (phase == "waiting" and time.monotonic() - began_s > _GRACE_S)
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Asked:
-    """What is to be derived from the model."""
+    """Quantities that are to be derived from the model."""
 
     at: dict[str, str]
     ratios: tuple[str, ...]
@@ -189,7 +189,7 @@ def _published(
     asked: Asked,
     as_json: bool,
 ) -> None:
-    """What follows from coefficients that somebody else has published."""
+    """Show what follows from coefficients that somebody else has published."""
     from iodyno.analysis.cost_model.published import read_published
     from iodyno.report.cost_model import cores_sentence, derived_table, published_json
     from iodyno.report.terminal import show_table

@@ -62,7 +62,7 @@ SIMULATED = {
              (*_LOAD, "--service-law", "--arrival-law"), "tandem/inf/4 --simulate --service 1ms --service 1ms --rate 700/s"),
     )
 }  # fmt: skip
-"""What --simulate takes."""
+"""Queues that --simulate takes."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""How does a rate grow with the load, and where does it stop? The Universal Scalability Law, of a campaign or a table."""
+"""Growth of a rate with the load, and its peak: the Universal Scalability Law, of a campaign or a table."""
 
 from __future__ import annotations
 

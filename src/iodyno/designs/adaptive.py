@@ -35,8 +35,8 @@ WORDS_MOST = 4
 
 @dataclass(frozen=True)
 class Effect:
-    """What an outcome changes by from the low to the high end of a factor, or of a product of them, as a share of what it was,
-    with its 95 % interval; `aliases`: the effects that it cannot be told from.
+    """Change of an outcome from the low to the high end of a factor, or of a product of them, as a share of what it was, with its
+    95 % interval; `aliases`: the effects that it cannot be told from.
     """
 
     factors: tuple[str, ...]
@@ -46,7 +46,7 @@ class Effect:
     aliases: tuple[tuple[str, ...], ...] = ()
 
     def matters(self, least_ratio: float) -> bool:
-        """Whether it may be as large as what matters: its interval is not within plus and minus that."""
+        """Tell whether it may be as large as what matters: its interval is not within plus and minus that."""
         if self.low_ratio is None or self.high_ratio is None:
             return True
         return self.low_ratio < -least_ratio or self.high_ratio > least_ratio
@@ -54,7 +54,7 @@ class Effect:
 
 @dataclass(frozen=True)
 class Judged:
-    """What the trials of a stage told. `curved`: a factor in which the outcome is no straight line. `ratios`: whether effects are
+    """Results of the trials of a stage. `curved`: a factor in which the outcome is no straight line. `ratios`: effects are
     ratios less 1, else they are shares of the mean.
     """
 
@@ -66,7 +66,7 @@ class Judged:
 
 @dataclass(frozen=True)
 class Stage:
-    """What is run next: the factors that are varied, the keys of the section `design`, and why."""
+    """Stage to be run next: the factors that are varied, the keys of the section `design`, and why."""
 
     name: str
     factors: tuple[str, ...]
@@ -95,7 +95,7 @@ def first(experiment: Experiment) -> Stage:
 
 
 def after_screen(experiment: Experiment, judged: Judged, least_ratio: float) -> Stage | None:
-    """What follows a screen; None when nothing was found to matter."""
+    """Return the stage after a screen; None when nothing was found to matter."""
     kept = survivors(judged, least_ratio)
     names = [factor.name for factor in ranges.varied(experiment) if factor.name in kept]
     if not names:
@@ -110,7 +110,7 @@ def after_screen(experiment: Experiment, judged: Judged, least_ratio: float) -> 
 
 
 def after_resolve(experiment: Experiment, judged: Judged, names: Sequence[str]) -> Stage | None:
-    """What follows when effects are apart; None when a straight line holds, or no factor has a middle."""
+    """Return the stage that follows when effects are apart; None when a straight line holds, or no factor has a middle."""
     numbers = [f for f in ranges.varied(experiment) if f.name in names and _is_numeric(f.levels)]
     if judged.curved is None or not numbers:
         return None

@@ -33,7 +33,7 @@ misses, is as likely as the others before the first trial."""
 CELLS = 4000
 """Cells of the probability, of equal width in the logarithm. Chosen: over five decades each is 0.3 % wide."""
 MARGIN = 1.5
-"""How far beyond the levels that may be tried the probability goes, so that it can say that the wall lies there."""
+"""Margin of the probability beyond the levels that may be tried, so that it can say that the wall lies there."""
 CONFIRMATIONS = 3
 """Trials in a row that have to meet the goal at the lower end (RFC 2544 asks for one long trial; several short ones also
 tell how often it fails)."""
@@ -41,7 +41,7 @@ tell how often it fails)."""
 
 @dataclass(frozen=True)
 class Standing:
-    """What the trials so far say: median and 95 % interval of the largest level, and what to try next.
+    """State of the search after the trials so far: median and 95 % interval of the largest level, and what to try next.
 
     `next_level` is None when nothing is left to try: the interval is narrow, and its lower end confirmed.
     """

@@ -1,4 +1,4 @@
-"""How long a campaign takes: its windows, which are known, and the time around them, which is estimated."""
+"""Duration of a campaign: its windows, which are known, and the time around them, which is estimated."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Duration:
 
 
 def estimate(experiment: Experiment, design: Design) -> Duration:
-    """How long the design takes when no trial fails."""
+    """Estimate how long the design takes when no trial fails."""
     connections = sum(
         int(experiment.settings(trial.point.levels).get("connections", 1)) for trial in design.trials
     )

@@ -1,4 +1,4 @@
-"""What a design will tell, before any time is spent: which effects, how sharply for a stated noise, and what it mixes up.
+"""Evaluation of a design before any time is spent: which effects it tells, how sharply for a stated noise, and what it mixes up.
 
 All relative to the mean of the outcome: a noise of 0.05 is a coefficient of variation of 5 %. Effects are what an
 outcome changes by from the low to the high end of a factor. The variance of least squares and of its power is in
@@ -25,7 +25,7 @@ MODEL_OF = {
     "central_composite": ("quadratic",),
     "box_behnken": ("quadratic",),
 }
-"""What is estimated at least with designs of these kinds; with all others main effects and two-factor interactions."""
+"""Terms estimated at least with designs of these kinds; with all others main effects and two-factor interactions."""
 MOST_TERMS = 300
 """Terms that are evaluated at most (chosen: 24 factors with all their two-factor interactions; more takes seconds)."""
 
@@ -50,7 +50,7 @@ class TermExpectation:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What a design will tell.
+    """Evaluation of a design: what it will tell.
 
     `runs_before`: trials that are there already (augmentation), which count too. `dropped`: terms of the
     model that these points cannot estimate beside the others. `clear`: those aliased with no main
@@ -86,7 +86,7 @@ def evaluate(
     plot_noise_ratio: float = 0.0,
     model: Sequence[str] = (),
 ) -> Evaluation | None:
-    """What the design will tell of main effects and two-factor interactions, or of the model stated.
+    """Evaluate what the design will tell of main effects and two-factor interactions, or of the model stated.
 
     None where nothing varies or the trials are not known beforehand. Raises ExperimentError for a model that names no
     terms of these factors.

@@ -40,12 +40,12 @@ _AUTOMATIC = (
 FOREIGN = ("shaper_rate", "cpu_limit", "tcp_rmem_max", "tcp_wmem_max")
 """Tunables of what others have set, which `prove: foreign` lets a trial change."""
 _KBIT = 1000
-"""What tc(8) tells a rate to."""
+"""Resolution at which tc(8) tells a rate, in bit/s."""
 
 
 @dataclass(frozen=True)
 class Suspicion:
-    """What may limit at a point: limiters, the likeliest first.
+    """Suspected limiters at a point, the likeliest first.
 
     `cpus`: the CPU time that the agent of each host could have there, in CPUs: what it took and what idled. `devices`: the
     operations per second that the device under each host's target could do there: what it did over the share of time in
@@ -307,7 +307,7 @@ def changes(
     service_ns: float | None = None,
     there: Mapping[str, Level] | None = None,
 ) -> tuple[Perturbation, ...] | str:
-    """What tests the limiter at these settings; a text: why nothing does.
+    """Return the changes that test the limiter at these settings; a text: why nothing does.
 
     `sends`: whether it is one of the sending host; `alone`: whether the load needs no other end; `device_per_s`: operations
     per second that the device under its target could do; `service_ns`: the mean time of an operation; `there`: tunables of others

@@ -15,12 +15,12 @@ from iodyno.core.workload import Level
 
 
 def is_number(level: Level) -> bool:
-    """Whether a level is a number: on and off are words."""
+    """Tell whether a level is a number: on and off are words."""
     return isinstance(level, int) and not isinstance(level, bool)
 
 
 def coding_of(factor: Factor, *, log: bool = False, among: Sequence[Level] = ()) -> Coding:
-    """How the factor's levels are coded. `among`: levels beside those of the file that a design visits."""
+    """Return the coding of the factor's levels. `among`: levels beside those of the file that a design visits."""
     if all(is_number(level) for level in factor.levels):
         numbers = sorted(int(level) for level in (*factor.levels, *among))
         ends = sorted(int(level) for level in factor.levels)
@@ -109,8 +109,8 @@ def numbers_only(experiment: Experiment) -> dict[str, Coding]:
 
 
 def at(factor: Factor, level: Level, parameter: Parameter | None = None) -> dict[str, Level]:
-    """What the level sets, with what is set together. Raises ExperimentError, with the level as people write that of
-    `parameter`, for one between those of the file that others are set together with.
+    """Return the settings of the level, with what is set together. Raises ExperimentError, with the level as people write that
+    of `parameter`, for one between those of the file that others are set together with.
     """
     for index, own in enumerate(factor.levels):
         if own == level and type(own) is type(level):
@@ -127,7 +127,7 @@ def at(factor: Factor, level: Level, parameter: Parameter | None = None) -> dict
 
 
 def place(experiment: Experiment, factor: Factor, coding: Coding, coded: float) -> dict[str, Level]:
-    """What the factor is set to at a place of its coded scale, rounded to its unit.
+    """Return the settings of the factor at a place of its coded scale, rounded to its unit.
 
     The ends and the middle are those of the file. Raises ExperimentError where the parameter cannot hold the number.
     """

@@ -1,4 +1,4 @@
-"""What a kind of design makes: the points, and which of them a replicate visits, before `order` puts them in time."""
+"""Points of a kind of design, and which of them a replicate visits, before `order` puts them in time."""
 
 from __future__ import annotations
 

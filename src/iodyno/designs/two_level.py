@@ -37,12 +37,12 @@ class Fraction:
 
     @property
     def factors(self) -> int:
-        """How many factors."""
+        """Number of factors."""
         return len(self.columns)
 
     @property
     def runs(self) -> int:
-        """How many runs: 2 to the number of base factors."""
+        """Number of runs: 2 to the number of base factors."""
         return 1 << self.base
 
     def rows(self) -> Iterator[tuple[int, ...]]:

@@ -1,1 +1,1 @@
-"""What lies between two hosts: made by the lab, and removed by it."""
+"""Paths between two hosts: made by the lab, and removed by it."""

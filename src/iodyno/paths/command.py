@@ -1,4 +1,4 @@
-"""What a short command of the system says: every wait for one ends."""
+"""Output of short commands of the system: every wait for one ends."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ async def answer_of(
     said: bytes | None = None,
     deadline_s: float = DEADLINE_S,
 ) -> tuple[bytes, bytes]:
-    """What a process that was just started with pipes says, on stdout and stderr, told `said`; it is killed when it takes longer.
+    """Read the stdout and stderr of a process just started with pipes and told `said`; it is killed when it takes longer.
 
     Raises AccessError then.
     """
@@ -49,7 +49,7 @@ def quietly(*words: str, deadline_s: float = DEADLINE_S) -> bool:
 
 
 def heard(*words: str, deadline_s: float = DEADLINE_S) -> str | None:
-    """What a command says on stdout, nothing when it cannot be started; None: it did not end in time. As `quietly`."""
+    """Return the stdout of a command, nothing when it cannot be started; None: it did not end in time. As `quietly`."""
     try:
         process = subprocess.Popen(
             words,

@@ -30,7 +30,7 @@ ADVICE = "give both hosts access: netns, as root; or leave the link as it is"
 _SETTINGS = ("link_rate", "link_queue", "link_delay", "link_frames", "link_burst")
 """In the order of `Shape`."""
 _HEADERS_BYTES, _FRAME_BYTES = 8 + 20 + 14, 1514
-"""What UDP, the least of all headers, IPv4 and Ethernet put in front of a message; a full frame at the usual MTU."""
+"""Bytes that UDP, the least of all headers, IPv4 and Ethernet put in front of a message; a full frame at the usual MTU."""
 _BUCKET = "1:"
 """Handle of the token bucket; what queues in it is its class 1 (tc(8), net/sched/sch_tbf.c)."""
 _BURST_NS = 1_000_000
@@ -46,7 +46,7 @@ _DELAY_STOP_S = 5.0
 
 @dataclass(frozen=True)
 class Shape:
-    """What a trial asks of the path; None: left as it is."""
+    """Shape that a trial asks of the path; None: left as it is."""
 
     rate_bits_per_s: int | None = None
     queue_bytes: int | None = None
@@ -56,7 +56,7 @@ class Shape:
 
 
 def shape_of(settings: Mapping[str, Level]) -> Shape | None:
-    """What the settings ask of the path; None when they ask nothing."""
+    """Return the shape that the settings ask of the path; None when they ask for nothing."""
     asked = [settings.get(name) for name in _SETTINGS]
     if all(
         level is None or (name == "link_delay" and not level)

@@ -77,7 +77,7 @@ class TapPath(NamespacePath):
             await self._process.communicate()
 
     def gone(self) -> str | None:
-        """What of it is not there any more; None: all is there."""
+        """Return what of it is not there any more; None: all is there."""
         if self._process is not None and self._process.returncode is not None:
             return f"the relay has ended with exit status {self._process.returncode}"
         return super().gone()

@@ -67,12 +67,12 @@ class VethEnd:
 
     @property
     def steered(self) -> bool:
-        """Whether what this end receives is worked on by its own CPUs."""
+        """True where the packets that this end receives are worked on by its own CPUs."""
         found = self.settings.get(steering(self.device))
         return bool(self.cpus) and found is not None and found["obtained"] == found["asked"]
 
     def facts(self) -> dict[str, Any]:
-        """What is recorded of it."""
+        """Return the facts of it to be recorded."""
         return {
             "kind": self.kind,
             "namespace": self.namespace,
@@ -103,7 +103,7 @@ class NamespacePath:
         await ip("-n", end.namespace, "link", "set", end.device, "up" if up else "down")
 
     def gone(self) -> str | None:
-        """What of it is not there any more; None: all is there."""
+        """Return what of it is not there any more; None: all is there."""
         for role, end in self.ends.items():
             shown = subprocess.run(
                 ["ip", "-n", end.namespace, "link", "show", "dev", end.device],
@@ -161,7 +161,7 @@ def ends_of(
 
 
 def namespace_prefix() -> str:
-    """What the names of this lab's namespaces begin with."""
+    """Return the prefix of the names of this lab's namespaces."""
     return f"iodyno-{run_folder.maker()}"
 
 
@@ -198,8 +198,8 @@ def may_make_namespaces() -> str | None:
 
 
 def _own_mounts() -> bool:
-    """Whether this process' rights hold for its mounts, where the names of namespaces are: as root of a user namespace they
-    do not for the mounts of another one (ioctl_nsfs(2), NS_GET_USERNS).
+    """Tell whether this process' rights hold for its mounts, where the names of namespaces are: as root of a user namespace
+    they do not for the mounts of another one (ioctl_nsfs(2), NS_GET_USERNS).
     """
     try:
         with Path("/proc/self/ns/mnt").open("rb") as mounts:
@@ -290,7 +290,7 @@ async def _inside(namespace: str, script: str) -> dict[str, str]:
 
 
 async def ip(*arguments: str, said: bytes = b"") -> str:
-    """What `ip` says, told `said` on its stdin. Raises AccessError when it refuses."""
+    """Return the output of `ip`, told `said` on its stdin. Raises AccessError when it refuses."""
     process = await asyncio.create_subprocess_exec(
         "ip",
         *arguments,
@@ -315,7 +315,7 @@ async def ip_batch(*lines: str, namespace: str = "") -> None:
 
 
 async def is_gone(end: VethEnd) -> bool:
-    """Whether somebody has removed the end's device. The namespace's loopback device cannot be."""
+    """Tell whether somebody has removed the end's device. The namespace's loopback device cannot be."""
     try:
         await ip("-n", end.namespace, "link", "show", "dev", end.device)
     except AccessError as error:

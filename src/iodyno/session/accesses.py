@@ -1,4 +1,4 @@
-"""How the hosts of an experiment are opened, by the word of their access.
+"""Opening of the hosts of an experiment, by the word of their access.
 
 What an access may be told is in `iodyno.core.access`. The openers stand here and not in `iodyno.hosts`, because
 two of them need more than that layer may know: `netns` needs a path between its hosts, `simulated` the wire. To
@@ -86,13 +86,13 @@ class OpenHosts:
 
     @property
     def may_be_shaped(self) -> bool:
-        """Whether there is a path whose rate, queue and delay the lab can set."""
+        """True where there is a path whose rate, queue and delay the lab can set."""
         from iodyno.paths.star import StarPath
 
         return any(not isinstance(path, (LoopbackPath, StarPath)) for path in self.paths)
 
     def data_address(self, of: str, seen_from: str) -> str | None:
-        """Where `seen_from` reaches `of` with data."""
+        """Return the address at which `seen_from` reaches `of` with data."""
         reached, other = self.accesses[of].reached, self.accesses[seen_from].reached
         if reached.address == "127.0.0.1" and other.lab_address:
             return other.lab_address
@@ -209,7 +209,7 @@ OPENERS: Mapping[str, Opener] = {
     "ssh": _open_ssh,
     "simulated": _open_simulated,
 }
-"""What opens the hosts of an access, by its word in an experiment file."""
+"""Openers of the hosts of an access, by its word in an experiment file."""
 
 _ON_THIS_MACHINE = ("local", "netns")
 

@@ -17,7 +17,7 @@ _ENDS_WITHIN_S = 5.0
 
 @dataclass(frozen=True)
 class Traced:
-    """What a trace held: operations printed, and those that could not be, as the ring was full, they had begun before, or their
+    """Operations of a trace: those printed, and those that could not be, as the ring was full, they had begun before, or their
     end came in an interrupt in the middle of the end of another.
     """
 

@@ -1,4 +1,4 @@
-"""How far the clock of a host is off the lab's, by the minimum-round-trip filter."""
+"""Offset of the clock of a host from the lab's, by the minimum-round-trip filter."""
 
 from __future__ import annotations
 

@@ -32,12 +32,12 @@ def find_agent() -> AgentProgram:
 
 
 def program_path() -> Path:
-    """Where it is: for what runs on this machine alone. Raises AccessError as `find_agent`."""
+    """Return the path of the program for what runs on this machine alone. Raises AccessError as `find_agent`."""
     return _program()[0]
 
 
 def _program() -> tuple[Path, str]:
-    """Where it is, and the hash of the file, which is that of the one that was built, where that is noted beside it."""
+    """Return the path, and the hash of the file, which is that of the one that was built, where that is noted beside it."""
     import hashlib
 
     looked = []
@@ -109,7 +109,7 @@ def _places() -> Iterator[Path]:
 
 
 def _is_program(path: Path) -> bool:
-    """Whether this is a compiled program: the console script of the same name would only call itself."""
+    """Tell whether this is a compiled program: the console script of the same name would only call itself."""
     try:
         with path.open("rb") as file:
             return os.access(path, os.X_OK) and file.read(4) == b"\x7fELF"

@@ -1,4 +1,4 @@
-"""How the hosts of an experiment are opened at a level of `path`, by its word.
+"""Opening of the hosts of an experiment at a level of `path`, by its word.
 
 A level needs other hosts than the next one: a namespace more, a process between them, a kernel of its own. So it is
 opened as hosts are, and has its own agents. What the levels are is in `iodyno.core.path`.
@@ -32,7 +32,7 @@ _HERE = ("local", "netns")
 
 @dataclass(frozen=True)
 class Asked:
-    """What a level is made for: the two hosts with their CPUs, and the program of the agent."""
+    """Request for a level: the two hosts with their CPUs, and the program of the agent."""
 
     sender: str
     receiver: str
@@ -160,7 +160,7 @@ _OPENERS: Mapping[str, Callable[[OpenHosts, Asked], Awaitable[None]]] = {
     "sandboxes": partial(_sandbox, both=True),
     "guests": partial(_guest, both=True),
 }
-"""What opens the hosts of a level."""
+"""Openers of the hosts of a level."""
 
 _NEEDS: Mapping[str, Callable[[], str | None]] = {
     "relay": tap.unavailable,
@@ -170,4 +170,4 @@ _NEEDS: Mapping[str, Callable[[], str | None]] = {
     "sandboxes": sandbox.unavailable,
     "guests": guest.unavailable,
 }
-"""What a level needs beside namespaces: why it is not there, or None."""
+"""Checks of what a level needs beside namespaces: why it is not there, or None."""

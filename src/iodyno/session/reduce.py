@@ -25,7 +25,7 @@ _BROKEN = 65
 _WRONG = 2
 _STOPPED = 130
 _ENDS_WITHIN_S = 5.0
-"""How long the reducer has to end when it is told to. Chosen: it looks between chunks, a millisecond each."""
+"""Time for the reducer to end when it is told to. Chosen: it looks between chunks, a millisecond each."""
 
 
 def reduce(

@@ -27,7 +27,7 @@ ENOUGH_NS = 50_000
 """Error of a clock up to which it needs no further look. Chosen: that of two hosts is then a tenth of the 1 ms by which they
 may start apart; on a network that is slower than this, all looks are taken."""
 _REST_S = 15.0
-"""How long after its windows a job may take to account for itself: the agent's own 3 s, and a busy host."""
+"""Time that a job may take after its windows to account for itself: the agent's own 3 s, and a busy host."""
 _STALL_S = 2.0
 """No byte in records that are together this long, while the load goes on. Chosen: a lost packet and a lost repetition of it
 (0.2 and 0.4 s, Linux), or a host that others use, make shorter pauses, after which a load goes on."""
@@ -36,7 +36,7 @@ _SIGNAL_OVER_SSH = 255
 with it.
 """
 _RECORD = b'{"type":"record",'
-"""How the payload of a record begins: the agent writes the type first. Any other way of writing it would be understood too,
+"""Start of the payload of a record: the agent writes the type first. Any other way of writing it would be understood too,
 only later."""
 _STALL_AT_END_S = 0.4
 """No byte in the last two records or more, together this long: nothing shows that the load would have gone on. Twice Linux'
@@ -76,7 +76,7 @@ class Session:
 
     @property
     def alive(self) -> bool:
-        """Whether the agent can still be spoken to."""
+        """True as long as the agent can still be spoken to."""
         return self._ended is None and not self._closing
 
     @property
@@ -86,7 +86,7 @@ class Session:
         return found if isinstance(found, int) else None
 
     async def probe_clock(self, least: int = 8, most: int = 32) -> ClockFit:
-        """Where the host's clock stands, from `least` probes with the pause of its access between them, and from up to
+        """Fit the host's clock from `least` probes with the pause of its access between them, and from up to
         `most` until the error is no larger than `ENOUGH_NS`.
         """
         probes: list[Probe] = []
@@ -119,7 +119,7 @@ class Session:
         return int((await self._expect("listening", ANSWER_TIMEOUT_S))["port"])
 
     async def ready(self, timeout_s: float) -> Message:
-        """What is ready, socket options as obtained."""
+        """Wait until the agent is ready; return its message, with socket options as obtained."""
         return await self._expect("ready", timeout_s)
 
     async def arm(self, start_ns: int) -> Message:

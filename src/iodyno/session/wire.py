@@ -1,4 +1,4 @@
-"""How messages lie on the byte stream, as `agent/core/src/frame.rs` has it.
+"""Messages on the byte stream, in the format of `agent/core/src/frame.rs`.
 
 A frame is a header of 16 bytes and a payload of UTF-8 JSON, one message:
 

@@ -1,1 +1,1 @@
-"""What lies under a load on storage, made and removed by the lab: one file a kind, listed in `table`."""
+"""Volumes, which lie under a load on storage, made and removed by the lab: one file a kind, listed in `table`."""

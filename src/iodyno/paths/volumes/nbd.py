@@ -19,8 +19,8 @@ PORT = 10809
 NS_PER_MS = 1_000_000
 _AGAIN_S = 0.05
 _RECONNECT_S = 2
-"""How long what a client has under way waits for a server that has ended, which may be started again (chosen: many times what
-that takes)."""
+"""Time for which the work that a client has under way waits for a server that has ended, which may be started again (chosen:
+many times what that takes)."""
 
 
 def unavailable() -> str | None:

@@ -30,7 +30,7 @@ _NETWORKS = 128
 
 @dataclass(frozen=True)
 class Export:
-    """What a server exports: its folder, the image in it, and where it runs."""
+    """Export of a server: its folder, the image in it, and its place."""
 
     folder: Path
     image: Path
@@ -119,7 +119,7 @@ async def _link(note: Note, client: str | None, network: str, serial: int, numbe
 
 
 def listens(namespace_process: int, port: int) -> bool:
-    """Whether something listens on a TCP port in the network namespace of a process (proc_net_tcp)."""
+    """Tell whether something listens on a TCP port in the network namespace of a process (proc_net_tcp)."""
     wanted = f":{port:04X}"
     for table in ("tcp", "tcp6"):
         with contextlib.suppress(OSError):

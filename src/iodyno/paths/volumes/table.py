@@ -1,4 +1,4 @@
-"""How each level of `volume` is made, and what it needs: one line a level."""
+"""Levels of `volume`: how each is made, and what it needs; one line a level."""
 
 from __future__ import annotations
 

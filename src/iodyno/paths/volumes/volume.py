@@ -1,4 +1,4 @@
-"""What every volume has: a target for the load, processes by role, a note of what was made, an end.
+"""Volume of any kind: a target for the load, processes by role, a note of what was made, an end.
 
 Before anything is made, a note of it is written to the notes' folder, so that a lab that was killed leaves nothing that the next
 one does not find: mounts, block devices, processes, files.
@@ -28,14 +28,14 @@ from iodyno.run_folder import start_ticks
 
 NOTES = "volumes"
 READY_S = 15.0
-"""How long a server may take until it serves (chosen: ten times what they take on a slow machine)."""
+"""Time that a server may take until it serves (chosen: ten times what they take on a slow machine)."""
 _LOOK_S = 0.02
 _END_S = 5.0
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a volume is made: a folder for its files, its size for each client, and the network namespace of each (None:
+    """Place of a volume to be made: a folder for its files, its size for each client, and the network namespace of each (None:
     the lab's own). `keeps_nothing`: the server is to keep nothing in its page cache; `with_files`: each client is to have a
     file system on its part.
     """
@@ -69,7 +69,7 @@ class Volume:
     delay_ns: int | None = 0
 
     def target_of(self, client: str) -> Path:
-        """What the load of one client reads and writes."""
+        """Return what the load of one client reads and writes."""
         return self.targets.get(client, self.target)
 
     @property
@@ -81,7 +81,7 @@ class Volume:
         }
 
     def facts(self) -> dict[str, Any]:
-        """What is recorded of it."""
+        """Return the facts of it to be recorded."""
         return {"level": self.level, "target": str(self.target), "device": self.device, **self.made}
 
     async def delay(self, delay_ns: int) -> None:
@@ -95,7 +95,7 @@ class Volume:
         self.delay_ns = delay_ns
 
     def gone(self) -> str | None:
-        """What of it is not there any more; None: all is there."""
+        """Return what of it is not there any more; None: all is there."""
         for role, processes in self.processes.items():
             if not processes:
                 return f"the {role.replace('_', ' ')} of {self.level} has not started again"
@@ -120,7 +120,7 @@ class Volume:
 
 
 class Note:
-    """What one volume has made, on disk, from before it is made to after it is gone."""
+    """Note of what one volume has made, on disk, from before it is made to after it is gone."""
 
     def __init__(self, level: str, tag: str) -> None:
         self._file = run_folder.RUN / NOTES / f"{run_folder.maker()}-{tag or level}.json"
@@ -223,7 +223,7 @@ def undo(made: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
 
 
 def _mounts(made: Mapping[str, Sequence[str]], kind: str) -> list[str]:
-    """What is mounted of what was noted: in a folder of the volume that is still the one that was noted."""
+    """List the mounts of what was noted: in a folder of the volume that is still the one that was noted."""
     folders = [folder for folder in map(run_folder.same, made.get("folder", [])) if folder]
     # As the kernel lists them (proc_pid_mountinfo(5)): one whose server is gone cannot be looked at.
     listed = [line.split()[4] for line in Path("/proc/self/mountinfo").read_text("utf-8").splitlines()]
@@ -242,7 +242,7 @@ def _detach(loops: Sequence[str]) -> None:
 
 
 def _is_attached(noted: str) -> bool:
-    """Whether a loop device is still over the file that it was noted with."""
+    """Tell whether a loop device is still over the file that it was noted with."""
     device, _, backing = noted.partition(" ")
     now = _backing(device)
     # A file whose server is gone has no numbers, but still its path, which is that of no other lab.
@@ -250,7 +250,7 @@ def _is_attached(noted: str) -> bool:
 
 
 def _backing(device: str) -> str:
-    """What a loop device is over: numbers of the file and of what it lies on, and its path; empty: nothing."""
+    """Return the file under a loop device: its numbers and those of what it lies on, and its path; empty: nothing."""
     with contextlib.suppress(OSError):
         path = (
             Path(f"/sys/block/{Path(device).name}/loop/backing_file").read_text(encoding="utf-8").strip("\n")
@@ -330,7 +330,7 @@ async def end(process: asyncio.subprocess.Process, *, ask: bool = True) -> None:
 
 
 async def said_by(*command: str, namespace: str | None = None, deadline_s: float = DEADLINE_S) -> str:
-    """What a command says. Raises AccessError when it fails, or takes longer."""
+    """Return the output of a command. Raises AccessError when it fails, or takes longer."""
     words = ["nsenter", f"--net=/run/netns/{namespace}"] if namespace else []
     process = await asyncio.create_subprocess_exec(
         *words,

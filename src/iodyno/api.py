@@ -1,4 +1,4 @@
-"""What the command line does, as functions: read or make an experiment, run it, look at what it found."""
+"""Functions of the command line: read or make an experiment, run it, look at what it found."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _T = TypeVar("_T")
 
 
 class Campaign(CampaignFrames):
-    """What was measured, read from a campaign's folder. `answers`: what the strategies of the run that made it know at its end.
+    """Measurements of a campaign, read from its folder. `answers`: what the strategies of the run that made it know at its end.
 
     Its frames hold everything (`trials`, `records`, `outcomes`, ...); `frame()` is what a table of results shows.
     """
@@ -58,7 +58,7 @@ class Campaign(CampaignFrames):
 
     @property
     def warnings(self) -> Sequence[Warning]:
-        """What changes the reading of a number, and of which."""
+        """Warnings that change the reading of a number, with the numbers that they are about."""
         return self.summary.warnings
 
     def report(self, path: Folder | None = None) -> Path:

@@ -64,7 +64,7 @@ def limits(measured_s: float, background: str | None = None) -> dict[str, str]:
 
 
 def is_open(levels: Mapping[str, Any]) -> bool:
-    """Whether operations are due at times of their own (an open loop): at a rate, or at those of a trace."""
+    """Tell whether operations are due at times of their own (an open loop): at a rate, or at those of a trace."""
     return "rate" in levels or levels.get("arrivals", "closed") != "closed"
 
 
@@ -150,7 +150,7 @@ def rr(
 
 
 def outcomes_of_requests(levels: Mapping[str, Any]) -> list[str]:
-    """What is worth showing of this load."""
+    """Return the outcomes worth showing of this load."""
     opened = is_open(levels)
     names = [name for name in _OUTCOMES if name in OUTCOMES and (opened or name not in _OPEN_ONLY)]
     idle = {"loss_ratio"} if levels.get("transport") != "udp" else set()
@@ -198,7 +198,7 @@ def disk(
 
 
 def outcomes_of_target(levels: Mapping[str, Any], clients: int = 1) -> list[str]:
-    """What is worth showing of this load."""
+    """Return the outcomes worth showing of this load."""
     share = DISK.parameter("read")
     assert share is not None
     read = int(share.parse(levels.get("read", "100%")))
@@ -219,7 +219,7 @@ def outcomes_of_target(levels: Mapping[str, Any], clients: int = 1) -> list[str]
 
 
 def clients_named(clients: int) -> list[str]:
-    """What the hosts are called, and {host} in a target stands for."""
+    """Return the names of the hosts, for which {host} in a target stands."""
     return ["client"] if clients == 1 else [f"client-{number}" for number in range(1, clients + 1)]
 
 

@@ -1,4 +1,4 @@
-"""Where a lab notes on its machine what the next one finds and removes after a crash, and which lab noted it.
+"""Run folder, where a lab notes on its machine what the next one finds and removes after a crash, and which lab noted it.
 
 What is named there is unmounted, detached and removed with the rights of this account, so that nobody else may write there.
 """
@@ -45,20 +45,20 @@ def folder(kind: str) -> Path:
 
 
 def left(kind: str) -> list[Path]:
-    """What labs that are gone have noted of a kind. Raises AccessError as `folder`."""
+    """List what labs that are gone have noted of a kind. Raises AccessError as `folder`."""
     if not os.path.lexists(RUN / kind):
         return []
     return sorted(path for path in folder(kind).iterdir() if is_gone(path.name))
 
 
 def maker(pid: int | None = None) -> str:
-    """What names of a lab begin with, by default of this one: its process, and the start of that, as numbers come round."""
+    """Return the prefix of a lab's names, by default of this one's: its process, and the start of that, as numbers come round."""
     pid = pid or os.getpid()
     return f"{pid}-{start_ticks(pid)}"
 
 
 def is_gone(name: str) -> bool:
-    """Whether the lab that made something of that name, which begins with its `maker`, is gone."""
+    """Tell whether the lab that made something of that name, which begins with its `maker`, is gone."""
     pid, started, *_ = [*name.split("-"), ""]
     return pid.isdecimal() and started.isdecimal() and start_ticks(int(pid)) != int(started)
 

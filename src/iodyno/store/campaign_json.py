@@ -92,7 +92,7 @@ class Workload(TypedDict, total=False):
 
 
 class Factor(TypedDict):
-    """What is varied, and what is set together with it."""
+    """Factor that is varied, and what is set together with it."""
 
     name: str
     levels: list[Level]
@@ -156,7 +156,7 @@ class Design(TypedDict):
 
 
 class Calibrated(TypedDict, total=False):
-    """What the instrument found of itself on a host."""
+    """Calibration: what the instrument found of itself on a host."""
 
     clock: Timer | None
     control: dict[str, FiniteFloat] | None
@@ -178,7 +178,7 @@ class Found(TypedDict, total=False):
 
 
 class Proof(TypedDict, total=False):
-    """What could not be proved."""
+    """Limiters that could not be proved."""
 
     untestable: dict[str, dict[str, str]] | None
 

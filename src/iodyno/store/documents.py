@@ -37,7 +37,7 @@ def _adapter(kind: Kind) -> TypeAdapter[Any]:
 
 
 def _first(document: Any, error: ValidationError) -> str:
-    """What is wrong, of the first value at which something is: there may be several types that it is not of."""
+    """Return what is wrong with the first value at which something is: there may be several types that it is not of."""
     allowed: dict[str, list[str]] = {}
     found: dict[str, str] = {}
     for wrong in error.errors(include_url=False, include_context=False):

@@ -40,7 +40,7 @@ class NewerError(StoreError):
 
 
 def no_campaign(folder: Path) -> StoreError:
-    """What is wrong with a folder that is not that of a campaign, and what may have been meant."""
+    """Return the error of a folder that is not that of a campaign, with what may have been meant."""
     advice = "`iodyno run` names the folder of a campaign on its last line"
     if folder.is_dir():
         what = f"is not the folder of a campaign: {CAMPAIGN} is not there"
@@ -149,7 +149,7 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def _with_new_names(value: Any) -> Any:
-    """What an older version wrote, in the words of this one: keys, and texts that are a name as a whole, or a host's."""
+    """Return what an older version wrote, in the words of this one: keys, and texts that are a name as a whole, or a host's."""
     if isinstance(value, dict):
         return {_new_name(key): _with_new_names(of) for key, of in value.items()}
     if isinstance(value, list):

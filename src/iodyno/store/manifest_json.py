@@ -37,7 +37,7 @@ class AskedCall(TypedDict):
 
 
 class Rate(TypedDict):
-    """How often a transaction is begun."""
+    """Rate at which a transaction is begun."""
 
     iterations: int
     period_ns: int
@@ -86,7 +86,7 @@ class Ring(TypedDict, total=False):
 
 
 class Job(TypedDict, total=False):
-    """What an agent was asked to do."""
+    """Job of an agent, as it was asked for."""
 
     workload: str
     transport: str
@@ -202,7 +202,7 @@ class Script(TypedDict):
 
 
 class Result(TypedDict, total=False):
-    """What an agent did in all."""
+    """Result of an agent's whole work."""
 
     script: Script | None
     disk: Table | None
@@ -218,7 +218,7 @@ class Result(TypedDict, total=False):
 
 
 class Ready(TypedDict, total=False):
-    """What an agent prepared, and the socket options that it got."""
+    """Preparations of an agent, and the socket options that it got."""
 
     workers: int
     connections: int
@@ -227,7 +227,7 @@ class Ready(TypedDict, total=False):
 
 
 class Profile(TypedDict):
-    """How call stacks were sampled; the stacks are in their part."""
+    """Sampling of call stacks; the stacks are in their part."""
 
     hz: int
     event: str
@@ -250,7 +250,7 @@ class Tunable(TypedDict, total=False):
 
 
 class End(TypedDict, total=False):
-    """What one host did in a trial."""
+    """Facts of one host in a trial."""
 
     role: Required[Literal["send", "receive", "alone", "idle"]]
     job: Job | None
@@ -263,7 +263,7 @@ class End(TypedDict, total=False):
 
 
 class Start(TypedDict, total=False):
-    """When the load began; `offset_ns`: of loads without another end, how long after the first host."""
+    """Start of the load; `offset_ns`: of loads without another end, how long after the first host."""
 
     skew_ns: int | None
     skew_error_ns: int | None
@@ -282,7 +282,7 @@ class Reason(TypedDict, total=False):
 
 
 class Perturbation(TypedDict):
-    """What a trial of a proof changed."""
+    """Change that a trial of a proof made."""
 
     limiter: str
     direction: Literal["relax", "tighten", "none"]

@@ -47,7 +47,7 @@ class StoredTrial:
 
     @property
     def counts(self) -> bool:
-        """Whether it finished and is whole: only such trials enter the views."""
+        """True where it finished and is whole: only such trials enter the views."""
         return self.invalid is None and self.manifest.get("status") == "finished"
 
 

@@ -26,7 +26,7 @@ _TOGETHER = "16MB"
 
 _TIMES = "STRUCT(count BIGINT, sum_ns BIGINT, buckets INTEGER[], counts BIGINT[])"
 _MORE_HISTOGRAMS = ("response_time", "lateness", "waiting", "batch")
-"""What a record may count besides service times; `batch` has messages where the others have nanoseconds."""
+"""Histograms of a record besides service times; `batch` has messages where the others have nanoseconds."""
 _READ = "sensor VARCHAR, read_ns BIGINT, span_ns BIGINT"
 # Each is [metric, label, number]: as texts, of which the last is a number that fits or does not.
 _VALUES = '"values" VARCHAR[][]'

@@ -18,7 +18,7 @@ CAMPAIGN = "campaign.json"
 EXPERIMENT = "experiment.yaml"
 TRIALS = "trials"
 DAMAGED = "damaged"
-"""Where a trial is put whose files are not what its manifest says, when it is made again."""
+"""Folder of trials whose files are not what their manifests say, and that are made again."""
 BACKGROUND = "background"
 BACKGROUNDS = ("before", "after")
 PARTIAL = ".partial-"

@@ -22,7 +22,7 @@ from iodyno.store.schema import MANIFEST, PARTIAL, PARTS, SCHEMA_VERSION, part_f
 from iodyno.store.spool import Spool
 
 RESUME = "`iodyno run --resume`"
-"""How a campaign goes on, in the words of who does not know by which command it was begun."""
+"""Command with which a campaign goes on, in the words of who does not know by which command it was begun."""
 
 
 class TrialWriter:

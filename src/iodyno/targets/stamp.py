@@ -1,4 +1,4 @@
-"""What a file of this machine has for a load: all of it, or what was laid out before the stamp behind its content."""
+"""Size that a file of this machine has for a load: all of it, or what was laid out before the stamp behind its content."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 _BLOCK_BYTES = 4096
 _MAGIC = b"iodyno working set "
-"""How the last whole block of a file begins that was laid out (`agent/storage/src/targets/stamp.rs`)."""
+"""Prefix of the last whole block of a file that was laid out (`agent/storage/src/targets/stamp.rs`)."""
 
 
 def content_bytes(path: Path) -> int | None:

@@ -90,7 +90,7 @@ def _version() -> int | None:
 
 
 def _group_of(process: int, version: int) -> str:
-    """Where a process is, below the controller's folder (cgroups(7))."""
+    """Return the group of a process, below the controller's folder (cgroups(7))."""
     for line in Path(f"/proc/{process}/cgroup").read_text(encoding="utf-8").splitlines():
         _, controllers, path = line.split(":", 2)
         if "blkio" in controllers.split(",") if version == 1 else controllers == "":
@@ -99,7 +99,7 @@ def _group_of(process: int, version: int) -> str:
 
 
 def _parent(version: int) -> Path:
-    """Where groups that throttle devices are made."""
+    """Return the folder in which groups that throttle devices are made."""
     return GROUPS / "blkio" if version == 1 else GROUPS
 
 

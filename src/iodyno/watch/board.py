@@ -1,4 +1,4 @@
-"""What is known of a campaign at this moment, from its feed and its store; whoever shows it asks here.
+"""State of a campaign at this moment, from its feed and its store; whoever shows it asks here.
 
 One thread calls `refresh`; any number of others read, and wait for what is new. Messages are numbered, so that a
 page that lost its connection goes on where it was.
@@ -26,7 +26,7 @@ from iodyno.watch.follow import Follower
 from iodyno.watch.totals import Totals
 
 POLL_S = 0.1
-"""How often the feed is looked at (chosen: a tenth of the lag that is allowed)."""
+"""Time between two looks at the feed (chosen: a tenth of the lag that is allowed)."""
 _KEPT_MESSAGES = 10_000
 """Messages kept for pages that come back (chosen: five minutes of 30 hosts, some 40 MB)."""
 _KEPT_SAMPLES = 10_000
@@ -49,7 +49,7 @@ class Message:
 
 @dataclass
 class Progress:
-    """How far a campaign is. `left_ns` was said at `left_at_s` (wall clock)."""
+    """Progress of a campaign. `left_ns` was said at `left_at_s` (wall clock)."""
 
     phase: Phase = "waiting"
     stage: str = ""
@@ -98,7 +98,7 @@ class Board:
             return [message for message in self._messages if message.number > number]
 
     def greeting(self) -> list[Message]:
-        """What a page needs at first: state, trials, and the samples of the trial under way."""
+        """Return what a page needs at first: state, trials, and the samples of the trial under way."""
         with self._changed:
             now = self._number
             return [
@@ -108,7 +108,7 @@ class Board:
             ]
 
     def has_all_after(self, number: int) -> bool:
-        """Whether no message after that number has been dropped."""
+        """Tell whether no message after that number has been dropped."""
         with self._changed:
             return number <= self._number and (not self._messages or self._messages[0].number <= number + 1)
 
@@ -268,7 +268,7 @@ class Board:
             self._say("trials", [trial])
 
     def _all_followed(self) -> bool:
-        """Whether every interval of the trial under way was seen, from the first on, and is still kept."""
+        """Tell whether every interval of the trial under way was seen, from the first on, and is still kept."""
         seen: dict[str, int] = {}
         for sample in self.samples:
             if sample.index != seen.get(sample.host, 0):
@@ -277,7 +277,7 @@ class Board:
         return bool(seen)
 
     def _describe(self, trial: dict[str, Any]) -> None:
-        """What the store has of a trial; nothing changes where it has none."""
+        """Add the store's description of a trial; nothing changes where it has none."""
         with contextlib.suppress(StoreError):
             found = stored.read_description(self.folder, trial["trial"])
             trial |= {key: found[key] for key in ("start_s", "length_s", "warnings")}

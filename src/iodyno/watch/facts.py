@@ -1,4 +1,4 @@
-"""What a record says, cut into facts: amounts of a statistic, told apart by up to two dimensions.
+"""Facts of a record: amounts of a statistic, told apart by up to two dimensions.
 
 A fact is (statistic, first dimension, second dimension, amount). Sums of amounts over any facts are amounts again, so that a
 page can break a statistic down by any dimension, and by host and group, which a sample has for all its facts.
@@ -95,7 +95,7 @@ _DROPS = {
 
 @dataclass(frozen=True)
 class Sample:
-    """What one host did in one interval of a trial. `begin_s` and `end_s` are seconds since the host's first record."""
+    """Sample of one host in one interval of a trial. `begin_s` and `end_s` are seconds since the host's first record."""
 
     trial: str
     host: str
@@ -122,7 +122,7 @@ class Sample:
 
     @cached_property
     def decades(self) -> dict[int, int]:
-        """How many operations took 1 ns and more, 10 ns and more, ... by the power of ten."""
+        """Numbers of operations that took 1 ns and more, 10 ns and more, ... by the power of ten."""
         found: dict[int, int] = {}
         for statistic, _, band, count in self.facts:
             if statistic == "operations" and band:

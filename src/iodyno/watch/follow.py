@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 from iodyno.campaign.feed import EVENTS, FEED, is_alive, trial_file
 
 _ASK_EVERY_S = 1.0
-"""How often it is asked whether the lab still lives (chosen: nobody waits longer to hear that it died)."""
+"""Time between two checks that the lab still lives (chosen: nobody waits longer to hear that it died)."""
 _MOST_READ_BYTES = 8 << 20
 """Most bytes of one file taken at once (chosen: a second of 30 hosts many times over)."""
 
@@ -40,7 +40,7 @@ class Tail:
                     self.spoiled += 1
 
     def is_at(self, path: Path) -> bool:
-        """Whether the file at `path` is still this one."""
+        """Tell whether the file at `path` is still this one."""
         try:
             there, here = path.stat(), os.fstat(self._file.fileno())
         except OSError:
@@ -67,11 +67,11 @@ class Follower:
 
     @property
     def following(self) -> bool:
-        """Whether there is a feed that has not ended."""
+        """True where there is a feed that has not ended."""
         return self._events is not None and not self._ended
 
     def poll(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
-        """What is new: (`event`, line) and (`record`, line with `trial`). A lab that died is an event `end`."""
+        """Yield what is new: (`event`, line) and (`record`, line with `trial`). A lab that died is an event `end`."""
         path = self._folder / FEED / EVENTS
         if self._events is None or (self._ended and not self._events.is_at(path)):
             self._reopen(path)

@@ -1,4 +1,4 @@
-"""What a scraper is told at `/metrics`: OpenMetrics text, written by prometheus-client. Imported when somebody asks for it.
+"""Metrics for a scraper at `/metrics`: OpenMetrics text, written by prometheus-client. Imported when somebody asks for it.
 
 Counters and histograms grow from the moment at which watching began; several watchers of one campaign count each for
 itself. Buckets are cumulative with upper bounds `le`; a value counts under a bound when its bucket in the agent, 0.8 % wide,

@@ -119,7 +119,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._answer(body=False)
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
-        """What is no GET, or no HTTP."""
+        """Answer a request that is no GET, or no HTTP."""
         self.close_connection = True
         self._refuse(code, message or "not understood")
 
@@ -150,7 +150,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._refuse(404, "there is no such page")
 
     def _is_local(self) -> bool:
-        """Whether the Host header names this very server, and no other site asked for it."""
+        """Tell whether the Host header names this very server, and no other site asked for it."""
         port = self.server.server_port
         allowed = {f"127.0.0.1:{port}", f"localhost:{port}"}
         origin = self.headers.get("Origin")

@@ -20,7 +20,7 @@ _NOTHING = {"count": 0, "sum_ns": 0, "buckets": [], "counts": []}
 
 
 def header(folder: Path) -> dict[str, Any]:
-    """What `campaign.json` says. Raises StoreError when the folder is not that of a campaign."""
+    """Read `campaign.json`. Raises StoreError when the folder is not that of a campaign."""
     if not (folder / CAMPAIGN).is_file():
         raise no_campaign(folder)
     return read_header(folder)
@@ -32,7 +32,7 @@ def trial_names(folder: Path) -> list[str]:
 
 
 def describe(manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """What is shown of a stored trial without its rows."""
+    """Return what is shown of a stored trial without its rows."""
     reason = manifest.get("reason") or {}
     began = datetime.fromisoformat(manifest["started_wall"]).timestamp()
     windows = manifest["windows"]
@@ -106,7 +106,7 @@ def read_samples(folder: Path, name: str, seconds: frozenset[str] = frozenset())
 
 
 def _until_load_s(manifest: Mapping[str, Any]) -> float:
-    """How long after the beginning of the attempt its load began: by the clock fit that was made in between."""
+    """Return the time from the beginning of the attempt to that of its load: by the clock fit that was made in between."""
     for facts in manifest.get("hosts", {}).values():
         result, clock = facts.get("result") or {}, (facts.get("clock") or {}).get("before")
         if clock and result.get("start_ns") is not None:

@@ -16,7 +16,7 @@ from iodyno.watch.board import Board
 from iodyno.watch.facts import Sample
 
 WIDTH, HEIGHT = 80, 24
-"""What fits every terminal (that of a VT100)."""
+"""Size that fits every terminal (that of a VT100)."""
 _SPARKS = " ▁▂▃▄▅▆▇█"
 _SHADES = " ·░▒▓█"
 _MOST_HOSTS = 6
@@ -48,7 +48,7 @@ _PHASES = {
 
 
 def frame(board: Board) -> RenderableType:
-    """What the terminal shows now."""
+    """Return what the terminal shows now."""
     with board.lock:
         shown = board.current or _last(board)
         samples = _samples(board, shown)

@@ -1,4 +1,4 @@
-"""What a campaign did since it is watched, summed up by host: counters that only grow."""
+"""Totals of a campaign since it is watched, summed up by host: counters that only grow."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ WRONG_DATA = "wrong_data"
 _SAID_OF_IT = "wrong data at offset "
 """Prefix of the agent's own words for it (`agent/storage/src/block/mod.rs`), under its code for any target."""
 _GOES_ON = ("agent_lost", "transport", "timeout", "target")
-"""Reasons for which one client alone may be lost. Other failures are about the job, which all clients have."""
+"""Codes of failures of a client alone. Other failures are about the job, which all clients have."""
 
 
 def roles_of(experiment: Experiment, settings: Mapping[str, Level]) -> dict[str, str]:

@@ -58,7 +58,7 @@ class Course:
         self.asked: list[PlannedTrial] = []
         self.answers: dict[str, Answer] = {}
         self.on_begin: Callable[[Strategy], Awaitable[None]] | None = None
-        """Called when a strategy begins, once there are hosts to run anything on."""
+        """Callback for the begin of a strategy, once there are hosts to run anything on."""
 
     @property
     def foreign(self) -> bool:

@@ -33,7 +33,7 @@ misses, is as likely as the others before the first trial."""
 CELLS = 4000
 """Cells of the probability, of equal width in the logarithm. Chosen: over five decades each is 0.3 % wide."""
 MARGIN = 1.5
-"""Margin of the probability beyond the levels that may be tried, so that it can say that the wall lies there."""
+"""Ratio by which the probability reaches beyond the levels that may be tried, so that it can say that the wall lies there."""
 CONFIRMATIONS = 3
 """Trials in a row that have to meet the goal at the lower end (RFC 2544 asks for one long trial; several short ones also
 tell how often it fails)."""

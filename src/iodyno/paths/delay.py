@@ -56,7 +56,7 @@ class Delay:
 
     @property
     def due_ns(self) -> int | None:
-        """Return the time at which the first of them is to be let go; None: there is none."""
+        """Time at which the first of them is to be let go; None: there is none."""
         return self._held[0][0] if self._held else None
 
     def take(self) -> None:

@@ -21,7 +21,7 @@ _CYCLES = {
 
 
 def method_rows(summary: CampaignSummary) -> list[tuple[str, str]]:
-    """List the facts that a reader needs to make the numbers again, or to doubt them."""
+    """List the facts that a reader needs to make the numbers again, or to question them."""
     return [(name, text) for name, text in _rows(summary) if text]
 
 

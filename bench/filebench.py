@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.storage_agent import carried_out
-from iodyno.campaign.file_job import files_of, load_settings
+from iodyno.campaign.file_job import files_of
 from iodyno.core.errors import IodynoError
 from iodyno.formats.experiment_file import experiment_text, parse_experiment
 from iodyno.formats.wml import read_personality
@@ -90,13 +90,8 @@ def _theirs(file: Path, program: Path) -> dict[str, tuple[int, float]]:
 def _ours(file: Path, target: Path) -> dict[str, tuple[int, float]]:
     keys, _ = experiment_keys(read_personality(file), {}, {}, target=str(target), seconds=SECONDS)
     workload = parse_experiment(experiment_text(keys), file=str(file), environment={}).workload
-    settings = dict(workload.settings)
-    job = {
-        "workload": "files",
-        "connections": load_settings(workload, settings)["connections"],
-        **files_of(workload, CLIENT, settings, 1),
-    }
-    account: Mapping[str, Any] = carried_out(job, SECONDS)["files"]
+    load = files_of(workload, CLIENT, dict(workload.settings), 1)
+    account: Mapping[str, Any] = carried_out(load, SECONDS)["files"]
     return {flowop["name"]: (flowop["operations"], flowop["bytes"]) for flowop in account["flowops"]}
 
 

@@ -128,12 +128,7 @@ def _idle_job() -> dict[str, object]:
     return {
         "trial": "first-record",
         "token": "0" * 32,
-        "role": "idle",
-        "workload": "stream",
-        "transport": "null",
-        "driver": "threads",
-        "connections": 1,
-        "message_bytes": 1,
+        "load": {"idle": {}},
         "windows": windows,
         "profile_hz": 0,
     }

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.storage_agent import carried_out
-from iodyno.campaign.file_job import files_of, load_settings
+from iodyno.campaign.file_job import files_of
 from iodyno.core.errors import IodynoError
 from iodyno.core.experiment import Experiment
 from iodyno.core.personality.values import FilesText, Literal, Reference, SetVariable
@@ -46,7 +46,7 @@ def _row(file: Path) -> dict[str, object]:
     where = tempfile.mkdtemp(dir="/var/tmp")
     try:
         experiment = _experiment(file, where)
-        result = carried_out(_job(experiment), SECONDS)
+        result = carried_out(_load(experiment), SECONDS)
     except (IodynoError, RuntimeError) as error:
         return _line(file.name, str(error), {})
     finally:
@@ -91,8 +91,8 @@ def _experiment(file: Path, where: str) -> Experiment:
     return parse_experiment(experiment_text(keys), file=str(file), environment={})
 
 
-def _job(experiment: Experiment) -> dict[str, Any]:
-    """The agent's job, with filesets, threads and working sets made small; everything else is as it was written."""
+def _load(experiment: Experiment) -> dict[str, Any]:
+    """The agent's load, with filesets, threads and working sets made small; everything else is as it was written."""
     workload = experiment.workload
     settings = dict(workload.settings)
     told = files_of(workload, CLIENT, settings, 1)
@@ -104,8 +104,4 @@ def _job(experiment: Experiment) -> dict[str, Any]:
     for process in told["files"]["processes"]:
         for thread in process["threads"]:
             thread["instances"] = min(thread["instances"], MOST_THREADS)
-    return {
-        "workload": "files",
-        "connections": load_settings(workload, settings)["connections"],
-        **told,
-    }
+    return told

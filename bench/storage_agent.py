@@ -53,11 +53,6 @@ class Done:
 _ALONE: Mapping[str, Any] = {
     "trial": "bench",
     "token": "0f" * 16,
-    "role": "alone",
-    "transport": "tcp",
-    "driver": "threads",
-    "connections": 1,
-    "message_bytes": 1,
     "sensors": [],
 }
 """A job of an agent that has no other end."""
@@ -73,7 +68,8 @@ def by_agent(disk: Mapping[str, Any], seconds: float, arrivals: Mapping[str, Any
         "interval_ns": int(seconds * 1e9),
     }
     sensors = ["arrivals"] if arrivals else []
-    job = {"workload": "disk", "disk": disk, "arrivals": arrivals, "sensors": sensors, "windows": windows}
+    load = {"disk": {**disk, "arrivals": arrivals}}
+    job = {"load": load, "sensors": sensors, "windows": windows}
     measured: dict[str, Any] = {}
     begun = cpu = 0.0
     with closing(_conversation(job)) as conversation:
@@ -87,13 +83,13 @@ def by_agent(disk: Mapping[str, Any], seconds: float, arrivals: Mapping[str, Any
     raise RuntimeError("the agent ended without a result")
 
 
-def carried_out(parts: Mapping[str, Any], seconds: float) -> dict[str, Any]:
-    """Carries out a job without another end, measured from its start; its result. Raises RuntimeError with the agent's
+def carried_out(load: Mapping[str, Any], seconds: float) -> dict[str, Any]:
+    """Carries out a load without another end, measured from its start; its result. Raises RuntimeError with the agent's
     error.
     """
     span_ns = int(seconds * 1e9)
     windows = {"warm_up_ns": 0, "measured_ns": span_ns, "drain_ns": 0, "interval_ns": span_ns}
-    with closing(_conversation({**parts, "windows": windows})) as conversation:
+    with closing(_conversation({"load": load, "windows": windows})) as conversation:
         for _, message in conversation:
             if message["type"] == "result":
                 return message

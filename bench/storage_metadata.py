@@ -11,7 +11,7 @@ from typing import Any
 
 from bench.ratio import paired
 from bench.storage_agent import carried_out
-from iodyno.campaign.file_job import files_of, load_settings
+from iodyno.campaign.file_job import files_of
 from iodyno.formats.experiment_file import experiment_text, parse_experiment
 from iodyno.formats.fio.file_engines import WholeFiles
 from iodyno.formats.wml.experiment import CLIENT
@@ -73,8 +73,7 @@ def _by_agent(engine: str, threads: int) -> float:
         settings = dict(workload.settings)
         ends = engine in ("filecreate", "filedelete")
         told: dict[str, Any] = files_of(workload, CLIENT, settings, 1)
-        job = {"workload": "files", "connections": load_settings(workload, settings)["connections"], **told}
-        account = carried_out(job, _MOST_S if ends else 1.0)["files"]
+        account = carried_out(told, _MOST_S if ends else 1.0)["files"]
     flowop = account["flowops"][0]
     if flowop["errors"]:
         raise RuntimeError(f"{engine}: {flowop['first_error']}")

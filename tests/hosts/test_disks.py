@@ -158,7 +158,10 @@ def test_eighteen_clients_start_together(tmp_path: Path) -> None:
     fairness, iops = (point.outcomes[name].estimate or 0.0 for name in ("fairness", "iops"))
     assert min(each) > 0 and sum(each) == pytest.approx(iops, rel=0.01)
     assert 1 / 18 <= fairness <= 1
-    assert len({host["job"]["disk"]["targets"][0]["path"] for host in trial.manifest["hosts"].values()}) == 18
+    assert (
+        len({host["job"]["load"]["disk"]["targets"][0]["path"] for host in trial.manifest["hosts"].values()})
+        == 18
+    )
     left = subprocess.run(["ip", "netns", "list"], capture_output=True, text=True, check=True).stdout
     assert f"iodyno-{os.getpid()}-" not in left
 

@@ -68,7 +68,7 @@ def test_both_workloads_are_counted_each_on_its_own(sender: str, receiver: str, 
         receiver: "receive",
     }
     assert beside["settings"]["answer"] == 1000 and beside["settings"]["rate"] == 500
-    assert manifest["hosts"]["client"]["job"]["workload"] == "stream"
+    assert manifest["hosts"]["client"]["job"]["load"]["network"]["traffic"].keys() == {"stream"}
     # Agents of its own, with a token of its own, read no sensor of the host.
     tokens = {facts["job"]["token"] for facts in beside["hosts"].values()}
     assert len(tokens) == 1 and manifest["hosts"]["client"]["job"]["token"] not in tokens

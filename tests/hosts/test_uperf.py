@@ -435,5 +435,7 @@ def test_every_remote_host_is_one_of_its_own(tmp_path: Path) -> None:
     (sent,) = found.groups[1].transactions[1].operations
     assert sent.host == "server-3"
     assert sent.theirs is not None and sent.theirs.bytes == 50 * 300
-    addresses = {facts["job"]["address"].rpartition(":")[0] for facts in manifest["hosts"].values()}
+    addresses = {
+        facts["job"]["load"]["script"]["address"].rpartition(":")[0] for facts in manifest["hosts"].values()
+    }
     assert len(addresses) == 3

@@ -127,7 +127,7 @@ def test_every_manifest_fits_the_published_schema(mixed: tuple[Dataset, Campaign
         validator.validate(stored)
         assert stored["start"]["skew_ns"] == max(stored["start"]["offset_ns"].values())
         assert {host["role"] for host in stored["hosts"].values()} == {"alone"}
-        seeds = {host["job"]["disk"]["seed"] for host in stored["hosts"].values()}
+        seeds = {host["job"]["load"]["disk"]["seed"] for host in stored["hosts"].values()}
         assert len(seeds) == 3, "each client reads blocks of its own"
 
 

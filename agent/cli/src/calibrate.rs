@@ -7,7 +7,7 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use iodyno_core::histogram::Recorder;
-use iodyno_core::job::Driver;
+use iodyno_core::network::Driver;
 use iodyno_core::units::Nanos;
 use iodyno_load::{null_cost, null_cost_open};
 use iodyno_sys::{clock, operation_clock, realtime};

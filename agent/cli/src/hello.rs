@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use iodyno_core::job::MAX_CONNECTIONS;
+use iodyno_core::limits::MAX_CONNECTIONS;
 use iodyno_core::message::{Capability, Hello, WIRE_VERSION};
 use iodyno_sense::Roots;
 use iodyno_sys::{clock, limits, operation_clock, realtime, vsock};

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use iodyno_core::account::ScriptAccount;
 use iodyno_core::disk::DiskAccount;
 use iodyno_core::file_account::FileAccount;
-use iodyno_core::job::{Job, SocketOptionsObtained, Workload};
+use iodyno_core::job::{Job, Load};
+use iodyno_core::network::{Role, SocketOptionsObtained};
 use iodyno_core::units::Nanos;
-use iodyno_load::{Finished as NetworkFinished, LoadError, Totals};
+use iodyno_load::{Cancel, Finished as NetworkFinished, LoadError, Totals};
 use iodyno_storage::classes::ClassTotals;
 use iodyno_storage::{block, program};
 use iodyno_sys::open_sockets::OpenSockets;
@@ -60,18 +61,36 @@ pub struct Finished {
     pub files: Option<FileAccount>,
 }
 
-/// Gets the load of a job ready that needs no other end.
-pub fn prepare_alone(job: &Job, cancel: &iodyno_load::Cancel) -> Result<Prepared, LoadError> {
-    match job.workload {
-        Workload::Disk => block::prepare(job, cancel).map(Prepared::Disk),
-        Workload::Files => program::prepare(job, cancel).map(Prepared::Files),
-        _ => Err(LoadError {
-            code: iodyno_core::message::ErrorCode::Unsupported,
-            what: "this workload has two ends".to_owned(),
-            place: "role".to_owned(),
-            advice: "take send or receive".to_owned(),
-        }),
-    }
+/// Brings every connection up, opens every target; `None` for an idle job. `listens`: hears the port of an end that
+/// others come to.
+pub fn prepare(job: &Job, cancel: &Cancel, listens: impl FnOnce(u16)) -> Result<Option<Prepared>, LoadError> {
+    Ok(Some(match &job.load {
+        Load::Idle(_) => return Ok(None),
+        Load::Disk(disk) => Prepared::Disk(block::prepare(&job.with((**disk).clone()), cancel)?),
+        Load::Files(program) => Prepared::Files(program::prepare(&job.with((**program).clone()), cancel)?),
+        Load::Network(network) => {
+            let (role, job) = (network.role, job.with((**network).clone()));
+            Prepared::Network(match role {
+                Role::Send => iodyno_load::connect(&job, cancel)?,
+                Role::Receive => {
+                    let listener = iodyno_load::listen(&job, cancel)?;
+                    listens(listener.port());
+                    listener.accept_all()?
+                }
+            })
+        }
+        Load::Script(scripted) => {
+            let job = job.with(scripted.clone());
+            Prepared::Network(match scripted.role {
+                Role::Send => iodyno_load::connect_script(&job, cancel)?,
+                Role::Receive => {
+                    let listener = iodyno_load::listen_script(&job, cancel)?;
+                    listens(listener.port());
+                    listener.accept_all()?
+                }
+            })
+        }
+    }))
 }
 
 impl Prepared {
@@ -219,7 +238,7 @@ impl Running {
     /// Whether the load may be done before the windows are.
     pub fn may_end_early(&self) -> bool {
         match self {
-            Running::Network(running) => running.has_script(),
+            Running::Network(running) => running.may_end_early(),
             Running::Disk(_) | Running::Files(_) => true,
         }
     }
@@ -227,7 +246,7 @@ impl Running {
     /// Why the load failed as a whole; none: it did not.
     pub fn failure(&self) -> Option<LoadError> {
         match self {
-            Running::Network(running) => running.script_failure(),
+            Running::Network(running) => running.failure(),
             Running::Disk(running) => running.failure(),
             Running::Files(running) => running.failure(),
         }
@@ -243,7 +262,7 @@ impl Running {
                     stopped_ns,
                     totals,
                     script,
-                    script_failure: _,
+                    failure: _,
                 } = running.join();
                 Finished {
                     first_operation_ns,

@@ -2,7 +2,7 @@
 //!
 //! Sensors are read once an interval, and a trial of a second has ten. How rates vary within it is known from fifty.
 
-use iodyno_core::job::Job;
+use iodyno_core::job::{Job, Load};
 use iodyno_core::metric::{Kind, Metric, Reading, Value};
 use iodyno_core::units::Nanos;
 use iodyno_load::Totals;
@@ -37,6 +37,15 @@ const fn metric(name: &'static str, unit: &'static str, help: &'static str) -> M
     }
 }
 
+/// Whether the load's counters are few enough.
+fn few(load: &Load) -> bool {
+    match load {
+        Load::Network(network) => network.connections <= MOST_CONNECTIONS,
+        Load::Script(scripted) => scripted.script.strands() <= u64::from(MOST_CONNECTIONS),
+        Load::Idle(_) | Load::Disk(_) | Load::Files(_) => true,
+    }
+}
+
 /// The parts of one interval so far.
 pub struct Parts {
     begin_ns: Nanos,
@@ -57,7 +66,7 @@ impl Parts {
         let wanted = (WORTH * span_ns).div_ceil(job.windows.measured_ns.0.max(1));
         // An interval begins when the load was counted, some microseconds after the one before should have ended.
         let count = wanted.min((span_ns + SHORTEST_NS / 8) / SHORTEST_NS);
-        (named && count > 1 && job.connections <= MOST_CONNECTIONS).then(|| Parts {
+        (named && count > 1 && few(&job.load)).then(|| Parts {
             begin_ns,
             step_ns: span_ns / count,
             count,
@@ -110,6 +119,7 @@ impl Parts {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use iodyno_core::network::Network;
     use iodyno_core::phase::Windows;
 
     const MS: u64 = 1_000_000;
@@ -118,9 +128,9 @@ mod tests {
         let windows = Windows {
             measured_ns: Nanos(measured * MS),
             interval_ns: Nanos(interval * MS),
-            ..Job::default().windows
+            ..Job::<Load>::default().windows
         };
-        Job { windows, connections: 1, ..Job::default() }
+        Job { windows, ..Job::default() }
     }
 
     fn parts(job: &Job) -> Option<Parts> {
@@ -134,7 +144,8 @@ mod tests {
         assert_eq!([count(1000, 100), count(2000, 100), count(300, 100)], [Some(5), Some(3), Some(5)]);
         assert_eq!(count(99, 99), Some(5));
         assert_eq!([count(5000, 100), count(1000, 30), count(60_000, 1000)], [None, None, None]);
-        let many = Job { connections: 20_001, ..job(1000, 100) };
+        let network = Network { connections: 20_001, ..Network::default() };
+        let many = Job { load: Load::Network(Box::new(network)), ..job(1000, 100) };
         assert!(parts(&many).is_none());
     }
 

@@ -1,7 +1,8 @@
 //! Readings of the load's own counters, beside those of the sensors: one entry each.
 
-use iodyno_core::job::{Direction, Driver, Interface, Job, Role};
+use iodyno_core::job::{Job, Load};
 use iodyno_core::metric::{Kind, Metric, Reading, Value};
+use iodyno_core::network::{Direction, Driver, Interface, Network, Role};
 use iodyno_core::units::Nanos;
 use iodyno_load::Totals;
 
@@ -12,8 +13,8 @@ struct Entry {
     metrics: &'static [Metric],
     /// In the order of `metrics`.
     counters: &'static [fn(&Totals) -> u64],
-    /// Whether a job has anything to count here.
-    applies: fn(&Job) -> bool,
+    /// Whether a load on connections has anything to count here; none: every load has.
+    applies: Option<fn(&Network) -> bool>,
 }
 
 const ENTRIES: &[Entry] = &[
@@ -29,7 +30,7 @@ const ENTRIES: &[Entry] = &[
             |totals| totals.think_ns.0,
             |totals| totals.lock_wait_ns.0,
         ],
-        applies: |_| true,
+        applies: None,
     },
     Entry {
         name: "datagram",
@@ -53,7 +54,7 @@ const ENTRIES: &[Entry] = &[
             |totals| totals.datagrams.foreign,
             |totals| totals.datagrams.retries,
         ],
-        applies: |job| job.transport.is_datagram(),
+        applies: Some(|load| load.transport.is_datagram()),
     },
     Entry {
         name: "server",
@@ -69,7 +70,7 @@ const ENTRIES: &[Entry] = &[
             |totals| totals.datagrams.empty,
             |totals| totals.datagrams.requests,
         ],
-        applies: |job| job.transport.is_datagram() && job.role == Role::Receive,
+        applies: Some(|load| load.transport.is_datagram() && load.role == Role::Receive),
     },
     Entry {
         name: "connects",
@@ -89,7 +90,7 @@ const ENTRIES: &[Entry] = &[
             |totals| totals.rare.failed,
             |totals| totals.rare.without_port,
         ],
-        applies: Job::connects_anew,
+        applies: Some(Network::connects_anew),
     },
     Entry {
         name: "zerocopy",
@@ -98,7 +99,7 @@ const ENTRIES: &[Entry] = &[
             counter("zerocopy.copied", "1", "Of these, how many the kernel copied after all."),
         ],
         counters: &[|totals| totals.rare.completed, |totals| totals.rare.copied],
-        applies: |job| job.interface == Interface::ZeroCopy && (job.writes_stream() || job.driver == Driver::IoUring),
+        applies: Some(|load| load.interface == Interface::ZeroCopy && (load.writes_stream() || load.driver == Driver::IoUring)),
     },
     Entry {
         name: "both_ways",
@@ -108,7 +109,7 @@ const ENTRIES: &[Entry] = &[
             "Payload that this end's kernel accepted on connections that carry both ways; the load's bytes are those read.",
         )],
         counters: &[|totals| totals.sent_bytes],
-        applies: |job| job.direction == Direction::Both,
+        applies: Some(|load| load.direction() == Direction::Both),
     },
 ];
 
@@ -130,9 +131,15 @@ pub fn has(name: &str) -> bool {
 pub fn readings(job: &Job, before: &Totals, now: &Totals, read_ns: Nanos, span_ns: Nanos) -> Vec<Reading> {
     let named =
         |entry: &Entry| job.sensors.as_ref().is_none_or(|names| names.iter().any(|name| name == entry.name));
+    let applies = |entry: &Entry| match (&job.load, entry.applies) {
+        (Load::Idle(_), _) => false,
+        (_, None) => true,
+        (Load::Network(network), Some(applies)) => applies(network),
+        _ => false,
+    };
     ENTRIES
         .iter()
-        .filter(|entry| job.role != Role::Idle && (entry.applies)(job) && named(entry))
+        .filter(|entry| applies(entry) && named(entry))
         .map(|entry| Reading {
             sensor: entry.name.to_owned(),
             read_ns,
@@ -153,6 +160,8 @@ pub fn readings(job: &Job, before: &Totals, now: &Totals, read_ns: Nanos, span_n
 
 #[cfg(test)]
 mod tests {
+    use iodyno_core::network::{Stream, Traffic};
+
     use super::*;
 
     #[test]
@@ -162,14 +171,16 @@ mod tests {
 
     #[test]
     fn a_job_counts_what_applies_to_it() {
-        let job = Job { role: Role::Send, ..Job::default() };
+        let job = |network| Job { load: Load::Network(Box::new(network)), ..Job::default() };
         let none = Totals::default();
         let names = |job| {
             readings(job, &none, &none, Nanos(1), Nanos(1)).into_iter().map(|r| r.sensor).collect::<Vec<_>>()
         };
-        assert_eq!(names(&job), ["application"]);
-        assert!(names(&Job { role: Role::Idle, ..job.clone() }).is_empty());
-        let both = Job { direction: Direction::Both, ..job };
+        let (stream, idle) = (job(Network::default()), Job::default());
+        assert_eq!(names(&stream), ["application"]);
+        assert!(names(&idle).is_empty());
+        let both = Traffic::Stream(Stream { direction: Direction::Both, ..Stream::default() });
+        let both = job(Network { traffic: both, ..Network::default() });
         let found =
             readings(&both, &none, &Totals { sent_bytes: 7, ..Totals::default() }, Nanos(1), Nanos(1));
         assert_eq!(found[1].values, [Value("stream.sent_bytes".to_owned(), String::new(), 7)]);

@@ -4,7 +4,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
 use iodyno_core::histogram::Snapshot;
-use iodyno_core::job::{Job, Role};
+use iodyno_core::job::Job;
 use iodyno_core::message::{ErrorCode, JobResult, LoadCounts, Message, Progress, Ready, Record};
 use iodyno_core::metric::Reading;
 use iodyno_core::phase::Window;
@@ -15,7 +15,7 @@ use iodyno_sense::{Panel, Roots, Subject};
 use iodyno_storage::classes;
 use iodyno_sys::{clock, process, realtime};
 
-use crate::load::{prepare_alone, Finished, Prepared, Running, Tally};
+use crate::load::{self, Finished, Prepared, Running, Tally};
 use crate::parts::Parts;
 use crate::stream::Outgoing;
 use crate::{arrivals, parts, tallies};
@@ -43,7 +43,8 @@ pub fn carry_out(
     let mut quota = job.cpu_quota_percent.map(Quota::new).transpose()?;
     // Before there is any worker: it may be allowed to sample those only that are started later.
     let mut profiler = Profiler::open(job.profile_hz, &cpus(job));
-    let prepared = prepare(job, cancel, outgoing)?;
+    let listens = |port| outgoing.send(Message::Listening { trial: job.trial.clone(), port });
+    let prepared = load::prepare(job, cancel, listens)?;
     if let Some(quota) = &quota {
         quota.enter()?;
     }
@@ -57,7 +58,7 @@ pub fn carry_out(
         cpus: job.cpus.clone(),
         warm_up: job.windows.warm_up_ns,
         timers: profiler.timers(),
-        storage: job.storage || job.disk.is_some() || job.files.is_some(),
+        storage: job.load.is_storage(),
         watched: job.watched.iter().map(|one| (one.role.clone(), one.process_ids.clone())).collect(),
     };
     let own = |name: &str| name == arrivals::NAME || name == parts::NAME || tallies::has(name);
@@ -113,21 +114,6 @@ fn cpus(job: &Job) -> Vec<u32> {
         return iodyno_sense::cpus_online(&Roots::default());
     }
     job.cpus.clone()
-}
-
-/// Brings every connection up, opens every target; `None` for an idle job.
-fn prepare(job: &Job, cancel: &Cancel, outgoing: &Outgoing) -> Result<Option<Prepared>, LoadError> {
-    match job.role {
-        Role::Idle => Ok(None),
-        Role::Alone => prepare_alone(job, cancel).map(Some),
-        Role::Send => iodyno_load::connect(job, cancel).map(Prepared::Network).map(Some),
-        Role::Receive => {
-            let listener = iodyno_load::listen(job, cancel)?;
-            let port = listener.port();
-            outgoing.send(Message::Listening { trial: job.trial.clone(), port });
-            listener.accept_all().map(Prepared::Network).map(Some)
-        }
-    }
 }
 
 fn dropped() -> LoadError {

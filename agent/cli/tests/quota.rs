@@ -7,15 +7,17 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use agent::{job, Agent};
-use iodyno_core::job::{CpuQuotaObtained, Job, Role, Transport};
+use agent::{job, network, Agent};
+use iodyno_core::job::{CpuQuotaObtained, Job};
 use iodyno_core::message::{Command, ErrorCode, Message, Ready};
+use iodyno_core::network::{Role, Transport};
 use iodyno_core::units::Nanos;
 
 /// A sender to nowhere that takes all the CPU time it gets.
 fn hungry(percent: u32, measured_ms: u64) -> Job {
     let mut job = job(Role::Send, 1);
-    (job.transport, job.address, job.connections) = (Transport::Null, None, 2);
+    let load = network(&mut job);
+    (load.transport, load.address, load.connections) = (Transport::Null, None, 2);
     (job.cpu_quota_percent, job.sensors) = (Some(percent), Some(vec!["process".to_owned()]));
     job.windows.measured_ns = Nanos(measured_ms * 1_000_000);
     job

@@ -7,7 +7,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::arrivals::Sizes;
+use crate::arrivals::{Arrivals, Sizes};
 pub use crate::disk_account::{
     ClassCounts, Degraded, DiskAccount, DiskFailure, TargetAccount, VerifyFailure,
 };
@@ -391,6 +391,9 @@ pub struct Disk {
     /// Operations of a trace, instead of a pattern.
     #[serde(default)]
     pub replay: Option<Replay>,
+    /// When operations are to begin; absent: a closed loop, or as the trace has it.
+    #[serde(default)]
+    pub arrivals: Option<Arrivals>,
     /// How long a worker pauses after every `think_every` operations, when none is under way; of closed loops.
     #[serde(default)]
     pub think_ns: Nanos,
@@ -447,6 +450,7 @@ impl Default for Disk {
             operations: None,
             errors_allowed: 0,
             replay: None,
+            arrivals: None,
             think_ns: Nanos(0),
             think_every: 1,
         }

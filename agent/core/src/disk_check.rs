@@ -1,10 +1,11 @@
 //! What a storage job may hold, beyond what the types say.
 
+use crate::arrivals::Arrivals;
 use crate::disk::{
     Disk, DiskInterface, Pattern, Replay, ReplayedKind, Target, TargetKind, Verify, Zone,
     LEAST_CHECKED_BYTES, MAX_BLOCK_BYTES, MAX_DEPTH, MAX_MEMORY_BYTES, MAX_TARGETS, MAX_WORKERS, WHOLE_PPM,
 };
-use crate::job::JobError;
+use crate::limits::JobError;
 
 impl Disk {
     /// Checks what the types cannot.
@@ -97,6 +98,12 @@ impl Disk {
         }
         self.check_pattern()?;
         self.check_calls()?;
+        if let Some(Err((found, allowed))) = self.arrivals.as_ref().map(Arrivals::check) {
+            return refuse("arrivals", &found, allowed);
+        }
+        if self.replay.is_some() && self.arrivals.is_some() {
+            return refuse("arrivals", &"arrivals and a replayed trace", "one of them");
+        }
         self.replay.as_ref().map_or(Ok(()), |replay| replay.check(self))
     }
 

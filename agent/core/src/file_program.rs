@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 pub use crate::file_flowop::{FileCall, FileFlowop};
 use crate::file_variable::{Real, Value, Variable};
-use crate::job::JobError;
+use crate::limits::JobError;
 use crate::units::Bytes;
 
 /// Most files of a program. chosen: some 24 bytes each in memory.

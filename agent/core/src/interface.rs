@@ -48,7 +48,7 @@ pub enum Interface {
 }
 
 /// The shape of a ring shared with the kernel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Ring {
     /// `TPACKET_V2` or `TPACKET_V3` of packet sockets; 0 for `AF_XDP`.

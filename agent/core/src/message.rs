@@ -24,14 +24,15 @@ use crate::account::ScriptAccount;
 use crate::disk::{ClassCounts, DiskAccount};
 use crate::file_account::FileAccount;
 use crate::histogram::Histogram;
-use crate::job::{CpuQuotaObtained, Job, SocketOptionsObtained};
+use crate::job::{CpuQuotaObtained, Job};
 use crate::metric::Reading;
 use crate::phase::Window;
 use crate::profile::Profile;
+use crate::socket_options::SocketOptionsObtained;
 use crate::units::{Bytes, Nanos};
 
 /// Version of the wire; both ends must have the same. History: `schema/VERSIONS.md`.
-pub const WIRE_VERSION: u32 = 5;
+pub const WIRE_VERSION: u32 = 6;
 
 /// From the lab to an agent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

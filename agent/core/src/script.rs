@@ -3,7 +3,7 @@
 //! Both ends get their own list, made by the lab: where one writes, the other reads. A *strand* is a thread with
 //! connections of its own; strand i of a group at one end speaks to strand i of that group at the other. The
 //! transactions of a group run one after the other, and the strands of a group wait for each other, at both ends,
-//! between two of them. A job's `connections` is the number of its strands.
+//! between two of them.
 //!
 //! Random sizes are drawn alike at both ends, so that a receiver knows how long each message is; they are drawn
 //! anew for each connection. What a script did is told in [`crate::account`].
@@ -13,7 +13,8 @@ use std::collections::BTreeSet;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::job::{JobError, Role, SocketOptions, MAX_CONNECTIONS, MAX_DATAGRAM_BYTES, MAX_MESSAGE_BYTES};
+use crate::limits::{JobError, MAX_CONNECTIONS, MAX_DATAGRAM_BYTES, MAX_MESSAGE_BYTES};
+use crate::socket_options::SocketOptions;
 use crate::units::{Bytes, Nanos};
 
 /// Most groups of a script. chosen: what uperf allows.
@@ -488,12 +489,6 @@ impl Transaction {
             self.operations.iter().find(|operation| !matches!(operation.call, Call::Think | Call::Nop));
         self.rate.is_some() && first.is_none_or(|operation| !operation.call.waits())
     }
-}
-
-/// Whether the end of this role says when the time of a transaction is over.
-#[must_use]
-pub fn leads(role: Role) -> bool {
-    role == Role::Send
 }
 
 #[cfg(test)]

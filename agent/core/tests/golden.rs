@@ -17,32 +17,58 @@ use iodyno_core::file_program::{FileCall, FileFlowop, FileProgram, Fileset, Proc
 use iodyno_core::file_variable::{Real, Value as SizeValue, ValueLaw, Variable};
 use iodyno_core::frame::{encode, Decoder};
 use iodyno_core::histogram::Histogram;
-use iodyno_core::job::{
-    CpuQuotaObtained, Driver, Interface, Job, Ring, Role, SocketOptions, SocketOptionsObtained, Transport,
-    Workload,
-};
+use iodyno_core::job::{CpuQuotaObtained, Job, Load};
 use iodyno_core::message::{
     Capability, ClockFacts, Command, ErrorCode, Hello, HostFacts, JobResult, LoadCounts, Message, Progress,
     Ready, Record, WireError, WIRE_VERSION,
 };
 use iodyno_core::metric::{Reading, Value};
+use iodyno_core::network::{
+    Application, Driver, Interface, Network, Ring, Role, SocketOptions, SocketOptionsObtained, Stream,
+    Traffic, TrafficKind, Transport,
+};
 use iodyno_core::phase::{Window, Windows};
 use iodyno_core::profile::{Function, Mode, Owner, Profile, Stack};
+use iodyno_core::script::Script;
+use iodyno_core::scripted::Scripted;
 use iodyno_core::units::{Bytes, Nanos};
 use serde::de::DeserializeOwned;
 use serde::Serialize;
 
-fn job() -> Job {
+fn job_of(load: Load) -> Job {
     Job {
         trial: "00012-1".to_owned(),
         token: "000102030405060708090a0b0c0d0e0f".to_owned(),
+        load,
+        ..Job::default()
+    }
+}
+
+fn network() -> Network {
+    let application = Application { think_ns: Nanos(1_000_000), ..Application::default() };
+    Network {
         role: Role::Send,
-        workload: Workload::Stream,
+        traffic: Traffic::Stream(Stream { application, ..Stream::default() }),
         transport: Transport::Tcp,
         driver: Driver::Threads,
+        interface: Interface::Batch,
+        batch: 64,
+        ring: Some(Ring {
+            version: 3,
+            block_packets: 32,
+            block_timeout_ns: Nanos(10_000_000),
+            adaptive: false,
+        }),
         connections: 100,
         message_bytes: Bytes(65_536),
-        answer_bytes: Bytes(1),
+        message_sizes: Some(Sizes::Uniform { least_bytes: Bytes(64), greatest_bytes: Bytes(65_536) }),
+        arrivals: Some(Arrivals {
+            law: Law::OnOff { on_ns: Nanos(10_000_000), off_ns: Nanos(90_000_000) },
+            operations: 20_000,
+            period_ns: Nanos(1_000_000_000),
+            per_connection: false,
+            seed: 7,
+        }),
         address: Some("10.0.0.2:5201".to_owned()),
         socket: SocketOptions {
             send_buffer_bytes: Some(Bytes(262_144)),
@@ -52,6 +78,12 @@ fn job() -> Job {
             busy_poll_ns: None,
             receive_low_water_bytes: None,
         },
+        ..Network::default()
+    }
+}
+
+fn stream_job() -> Job {
+    Job {
         windows: Windows {
             warm_up_ns: Nanos(1_000_000_000),
             measured_ns: Nanos(10_000_000_000),
@@ -60,58 +92,47 @@ fn job() -> Job {
         },
         cpus: vec![0],
         sensors: Some(vec!["cpu_times".to_owned()]),
-        compute_ns: Nanos(0),
-        think_ns: Nanos(1_000_000),
-        serialised: false,
         cpu_quota_percent: Some(50),
         profile_hz: 997,
-        interface: Interface::Batch,
-        batch: 64,
-        message_sizes: Some(Sizes::Uniform { least_bytes: Bytes(64), greatest_bytes: Bytes(65_536) }),
-        arrivals: Some(Arrivals {
-            law: Law::OnOff { on_ns: Nanos(10_000_000), off_ns: Nanos(90_000_000) },
-            operations: 20_000,
-            period_ns: Nanos(1_000_000_000),
-            per_connection: false,
-            seed: 7,
-        }),
-        ring: Some(Ring {
-            version: 3,
-            block_packets: 32,
-            block_timeout_ns: Nanos(10_000_000),
-            adaptive: false,
-        }),
-        ..Job::default()
+        ..job_of(Load::Network(Box::new(network())))
     }
 }
 
+fn exchange_job(traffic: Traffic) -> Job {
+    let network = Network { traffic, address: Some("10.0.0.2:5201".to_owned()), ..Network::default() };
+    job_of(Load::Network(Box::new(network)))
+}
+
+fn script_job() -> Job {
+    job_of(Load::Script(Scripted {
+        role: Role::Send,
+        address: Some("10.0.0.2:5201".to_owned()),
+        remote_addresses: vec!["10.0.0.3:5201".to_owned()],
+        answer_timeout_ns: Nanos(100_000_000),
+        script: Script::default(),
+    }))
+}
+
 fn disk_job() -> Job {
-    Job {
-        trial: "00012-1".to_owned(),
-        token: "000102030405060708090a0b0c0d0e0f".to_owned(),
-        role: Role::Alone,
-        workload: Workload::Disk,
-        disk: Some(Disk {
-            targets: vec![Target {
-                path: "/var/tmp/target".to_owned(),
-                kind: TargetKind::File,
-                size_bytes: Some(Bytes(1 << 30)),
-                create: false,
-            }],
-            pattern: Pattern::Zones,
-            zones: vec![
-                Zone { share_of_space_ppm: 100_000, share_of_operations_ppm: 900_000 },
-                Zone { share_of_space_ppm: 900_000, share_of_operations_ppm: 100_000 },
-            ],
-            read_ratio_ppm: 700_000,
-            depth: 16,
-            workers: 2,
-            interface: DiskInterface::IoUring,
-            direct: true,
-            ..Disk::default()
-        }),
-        ..Job::default()
-    }
+    job_of(Load::Disk(Box::new(Disk {
+        targets: vec![Target {
+            path: "/var/tmp/target".to_owned(),
+            kind: TargetKind::File,
+            size_bytes: Some(Bytes(1 << 30)),
+            create: false,
+        }],
+        pattern: Pattern::Zones,
+        zones: vec![
+            Zone { share_of_space_ppm: 100_000, share_of_operations_ppm: 900_000 },
+            Zone { share_of_space_ppm: 900_000, share_of_operations_ppm: 100_000 },
+        ],
+        read_ratio_ppm: 700_000,
+        depth: 16,
+        workers: 2,
+        interface: DiskInterface::IoUring,
+        direct: true,
+        ..Disk::default()
+    })))
 }
 
 fn files_job() -> Job {
@@ -131,48 +152,40 @@ fn files_job() -> Job {
             flowop("close", FileCall::CloseFile),
         ],
     };
-    Job {
-        trial: "00012-1".to_owned(),
-        token: "000102030405060708090a0b0c0d0e0f".to_owned(),
-        role: Role::Alone,
-        workload: Workload::Files,
-        files: Some(FileProgram {
-            directory: "/var/tmp/target".to_owned(),
-            variables: vec![Variable {
-                name: "size".to_owned(),
-                law,
-                least: None,
-                greatest: None,
-                round: Some(512),
-                seed: None,
-            }],
-            filesets: vec![Fileset {
-                name: "mail".to_owned(),
-                entries: 1_000,
-                size_bytes: SizeValue::of("size"),
-                dir_width: 20,
-                prealloc_percent: 80,
-                ..Fileset::default()
-            }],
-            processes: vec![Process {
-                name: "server".to_owned(),
-                instances: 1,
-                nice: 0,
-                threads: vec![thread],
-            }],
-            events_per_s: Some(SizeValue::Fixed(500)),
-            ..FileProgram::default()
-        }),
-        ..Job::default()
-    }
+    job_of(Load::Files(Box::new(FileProgram {
+        directory: "/var/tmp/target".to_owned(),
+        variables: vec![Variable {
+            name: "size".to_owned(),
+            law,
+            least: None,
+            greatest: None,
+            round: Some(512),
+            seed: None,
+        }],
+        filesets: vec![Fileset {
+            name: "mail".to_owned(),
+            entries: 1_000,
+            size_bytes: SizeValue::of("size"),
+            dir_width: 20,
+            prealloc_percent: 80,
+            ..Fileset::default()
+        }],
+        processes: vec![Process { name: "server".to_owned(), instances: 1, nice: 0, threads: vec![thread] }],
+        events_per_s: Some(SizeValue::Fixed(500)),
+        ..FileProgram::default()
+    })))
 }
 
 fn commands() -> Vec<Command> {
     vec![
         Command::Probe { id: 7 },
-        Command::Prepare { job: Box::new(job()) },
+        Command::Prepare { job: Box::new(stream_job()) },
         Command::Prepare { job: Box::new(disk_job()) },
         Command::Prepare { job: Box::new(files_job()) },
+        Command::Prepare { job: Box::new(exchange_job(TrafficKind::RequestResponse.into())) },
+        Command::Prepare { job: Box::new(exchange_job(TrafficKind::ConnectRequestResponse.into())) },
+        Command::Prepare { job: Box::new(script_job()) },
+        Command::Prepare { job: Box::new(job_of(Load::default())) },
         Command::Arm { start_ns: Nanos(5_000_000_000) },
         Command::Abort { reason: "the other end failed".to_owned() },
         Command::Heartbeat {},

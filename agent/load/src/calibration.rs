@@ -1,7 +1,8 @@
 //! What the load loop itself costs.
 
 use iodyno_core::arrivals::{Arrivals, Law};
-use iodyno_core::job::{Driver, Job, Role, Transport, Workload};
+use iodyno_core::job::Job;
+use iodyno_core::network::{Driver, Network, Transport};
 use iodyno_core::phase::Windows;
 use iodyno_core::units::{Bytes, Nanos};
 use iodyno_sys::clock;
@@ -28,14 +29,13 @@ fn cost(driver: Driver, duration: Nanos, arrivals: Option<Arrivals>) -> f64 {
     let job = Job {
         trial: "calibration".to_owned(),
         token: "0".repeat(32),
-        role: Role::Send,
-        workload: Workload::Stream,
-        transport: Transport::Null,
-        driver,
-        connections: 1,
-        message_bytes: Bytes(1024),
-        address: None,
-        arrivals,
+        load: Network {
+            transport: Transport::Null,
+            driver,
+            message_bytes: Bytes(1024),
+            arrivals,
+            ..Network::default()
+        },
         windows: Windows {
             warm_up_ns: Nanos(0),
             measured_ns: Nanos(duration.0.max(1)),

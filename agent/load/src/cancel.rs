@@ -8,7 +8,7 @@ use iodyno_core::units::Nanos;
 use iodyno_sys::clock;
 use iodyno_sys::lock::locked;
 
-/// Shared by whoever may end a job and whoever carries it out. Once cancelled, it stays cancelled.
+/// Connections by whoever may end a job and whoever carries it out. Once cancelled, it stays cancelled.
 #[derive(Clone, Debug, Default)]
 pub struct Cancel(Arc<Bell>);
 

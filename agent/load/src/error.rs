@@ -2,7 +2,7 @@
 
 use std::io;
 
-use iodyno_core::job::JobError;
+use iodyno_core::limits::JobError;
 use iodyno_core::message::ErrorCode;
 
 /// What is wrong, where, and what to try.

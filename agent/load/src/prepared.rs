@@ -1,25 +1,21 @@
-//! A job between being prepared and its end: its threads, and who looks after them.
+//! A load between being prepared and its end: its threads, and who looks after them, whatever its kind.
 
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
 use iodyno_core::account::ScriptAccount;
-use iodyno_core::job::{Job, SocketOptionsObtained};
+use iodyno_core::network::SocketOptionsObtained;
 use iodyno_core::units::Nanos;
 use iodyno_sys::lock::locked;
 use iodyno_sys::open_sockets::OpenSockets;
+use iodyno_sys::socket::{self, Direction};
 
-use crate::cancel::Cancel;
-use crate::driver;
 use crate::error::LoadError;
-use crate::transport::meeting::Listening;
-use crate::transport::tls::Session;
 use crate::worker::counters::{Meter, Totals};
 use crate::worker::shared::{Shared, State};
-use crate::workload::script::Live;
 
 /// chosen: stack of a worker: several times what its deepest call takes; only touched pages take memory.
 const STACK_BYTES: usize = 64 << 10;
@@ -31,26 +27,68 @@ const LEAD_PER_WORKER_NS: u64 = 10_000;
 /// for its last answers and its last word, and several where others have the CPUs.
 const GRACE: Nanos = Nanos(5_000_000_000);
 
-/// The threads of a job. When dropped, the load is stopped and the threads have ended.
+/// A load of one kind, for its threads.
+pub(crate) trait Work: Send + Sync {
+    /// What all kinds have.
+    fn shared(&self) -> &Shared;
+    /// Carries out what worker `number` has to do, from its own thread, to the end.
+    fn carry_out(&self, number: usize);
+    /// Connections that are up, or threads that open their own.
+    fn connections(&self) -> u32;
+    /// The sockets of the connections that are up.
+    fn sockets(&self) -> &[OwnedFd] {
+        &[]
+    }
+    /// Sockets that come and go while the load is on.
+    fn opened(&self) -> Arc<OpenSockets> {
+        Arc::default()
+    }
+    /// Whether it may be over before its windows are.
+    fn may_end_early(&self) -> bool {
+        false
+    }
+    /// What the script did, where there is one.
+    fn account(&self) -> Option<ScriptAccount> {
+        None
+    }
+    /// Why it failed as a whole; none: it did not.
+    fn failure(&self) -> Option<LoadError> {
+        None
+    }
+}
+
+/// Ends the load: nobody begins another operation, who is blocked wakes up, and the peer is told by a
+/// reset when the sockets are closed.
+fn end(work: &dyn Work, state: State) {
+    work.shared().end(state);
+    for socket in work.sockets() {
+        // Both fail only where the connection is gone already.
+        let _ = socket::reset_on_close(socket.as_fd());
+        let _ = socket::shutdown(socket.as_fd(), Direction::Both);
+    }
+    work.shared().cancel.ring();
+}
+
+/// The threads of a load. When dropped, it is stopped and the threads have ended.
 struct Crew {
-    shared: Arc<Shared>,
+    work: Arc<dyn Work>,
     supervisor: Option<JoinHandle<()>>,
 }
 
 impl Crew {
     /// Starts the threads and waits until all are parked.
-    fn start(shared: Shared) -> Result<Self, LoadError> {
-        let shared = Arc::new(shared);
+    fn start(work: Arc<dyn Work>) -> Result<Self, LoadError> {
+        let shared = work.shared();
         let place = "connections";
         let mut workers = Vec::with_capacity(shared.workers());
         let mut failure = None;
         for number in 0..shared.workers() {
-            let own = Arc::clone(&shared);
-            let work = move || {
-                driver::work(&own, number);
-                own.finish();
+            let own = Arc::clone(&work);
+            let carry_out = move || {
+                own.carry_out(number);
+                own.shared().finish();
             };
-            match builder("load").spawn(work) {
+            match builder("load").spawn(carry_out) {
                 Ok(worker) => workers.push(worker),
                 Err(error) => {
                     let doing = format!("start thread {} of {}", number + 1, shared.workers());
@@ -64,7 +102,7 @@ impl Crew {
             }
         }
         let threads: Vec<thread::Thread> = workers.iter().map(|worker| worker.thread().clone()).collect();
-        let own = Arc::clone(&shared);
+        let own = Arc::clone(&work);
         let supervisor = if failure.is_none() {
             spawn_supervisor(own, workers)
         } else {
@@ -72,17 +110,17 @@ impl Crew {
         };
         match supervisor {
             Ok(supervisor) => {
-                let crew = Crew { shared, supervisor: Some(supervisor) };
-                crew.shared.cancel.wait(None, || crew.shared.all_parked());
-                let trouble = locked(&crew.shared.trouble).take();
+                let crew = Crew { work: Arc::clone(&work), supervisor: Some(supervisor) };
+                shared.cancel.wait(None, || shared.all_parked());
+                let trouble = locked(&shared.trouble).take();
                 match trouble {
-                    _ if crew.shared.cancel.is_cancelled() => Err(LoadError::cancelled()),
+                    _ if shared.cancel.is_cancelled() => Err(LoadError::cancelled()),
                     Some(error) => Err(error),
                     None => Ok(crew),
                 }
             }
             Err((error, workers)) => {
-                shared.end(State::Stopped);
+                end(&*work, State::Stopped);
                 shared.release();
                 threads.iter().for_each(thread::Thread::unpark);
                 join(workers);
@@ -103,7 +141,7 @@ impl Crew {
 impl Drop for Crew {
     fn drop(&mut self) {
         if self.supervisor.is_some() {
-            self.shared.end(State::Stopped);
+            end(&*self.work, State::Stopped);
             self.join();
         }
     }
@@ -121,14 +159,14 @@ fn join(threads: impl IntoIterator<Item = JoinHandle<()>>) {
 type Unsupervised = (io::Error, Vec<JoinHandle<()>>);
 
 fn spawn_supervisor(
-    shared: Arc<Shared>,
+    work: Arc<dyn Work>,
     workers: Vec<JoinHandle<()>>,
 ) -> Result<JoinHandle<()>, Unsupervised> {
     // The workers must come back when the thread cannot be made, and a failed spawn drops its closure.
     let (hand_over, taken) = std::sync::mpsc::sync_channel(1);
     let spawned = builder("supervisor").spawn(move || {
         if let Ok(workers) = taken.recv() {
-            supervise(&shared, workers);
+            supervise(&*work, workers);
         }
     });
     match spawned {
@@ -142,23 +180,24 @@ fn spawn_supervisor(
 }
 
 /// Wakes the workers shortly before the start, and ends what does not end by itself. Sleeps otherwise.
-fn supervise(shared: &Shared, workers: Vec<JoinHandle<()>>) {
+fn supervise(work: &dyn Work, workers: Vec<JoinHandle<()>>) {
+    let shared = work.shared();
     let stopped = || shared.state() != State::Going;
     shared.cancel.wait(None, || shared.start.load(Relaxed) != 0 || stopped());
     let start = Nanos(shared.start.load(Relaxed));
     let lead = LEAD.plus(Nanos(LEAD_PER_WORKER_NS * workers.len() as u64));
     shared.cancel.wait(Some(start.minus(lead)), stopped);
     if shared.cancel.is_cancelled() {
-        shared.end(State::Stopped);
+        end(work, State::Stopped);
     }
     shared.release();
     workers.iter().for_each(|worker| worker.thread().unpark());
-    let due = start.plus(shared.job.windows.load_ns());
+    let due = start.plus(shared.load_ns);
     shared.cancel.wait(Some(due.plus(GRACE)), || shared.all_finished());
     if shared.cancel.is_cancelled() {
-        shared.end(State::Stopped);
+        end(work, State::Stopped);
     } else if !shared.all_finished() {
-        shared.end(State::GaveUp);
+        end(work, State::GaveUp);
     }
     join(workers);
 }
@@ -171,27 +210,13 @@ pub struct Prepared {
 }
 
 impl Prepared {
+    /// Starts the threads of a load and waits until all are parked.
     pub(crate) fn new(
-        job: &Job,
-        sockets: Vec<OwnedFd>,
-        sessions: Vec<Session>,
-        listener: Option<Listening>,
+        work: impl Work + 'static,
         obtained: SocketOptionsObtained,
         foreign_refused: u32,
-        cancel: &Cancel,
     ) -> Result<Self, LoadError> {
-        let mut shared = Shared::new(job, sockets, listener, cancel)?;
-        shared.tls_sessions = sessions;
-        let crew = Crew::start(shared)?;
-        Ok(Prepared { crew, obtained, foreign_refused })
-    }
-
-    /// Of a script whose two ends have met.
-    pub(crate) fn of_script(job: &Job, script: Live, cancel: &Cancel) -> Result<Self, LoadError> {
-        let mut shared = Shared::new(job, Vec::new(), None, cancel)?;
-        shared.script = Some(script);
-        let crew = Crew::start(shared)?;
-        Ok(Prepared { crew, obtained: SocketOptionsObtained::default(), foreign_refused: 0 })
+        Ok(Prepared { crew: Crew::start(Arc::new(work))?, obtained, foreign_refused })
     }
 
     /// Socket options as read back.
@@ -203,13 +228,13 @@ impl Prepared {
     /// Connections that are up.
     #[must_use]
     pub fn connections(&self) -> u32 {
-        self.crew.shared.job.connections
+        self.crew.work.connections()
     }
 
     /// Threads that make the load.
     #[must_use]
     pub fn workers(&self) -> u32 {
-        self.crew.shared.workers() as u32
+        self.crew.work.shared().workers() as u32
     }
 
     /// Connections turned away because they did not show the token.
@@ -221,25 +246,25 @@ impl Prepared {
     /// The sockets, by connection; open until [`Running::join`] returns. None for a transport without.
     #[must_use]
     pub fn sockets(&self) -> Vec<RawFd> {
-        self.crew.shared.sockets.iter().map(AsRawFd::as_raw_fd).collect()
+        self.crew.work.sockets().iter().map(AsRawFd::as_raw_fd).collect()
     }
 
     /// Sockets that come and go while the load is on: those of a script.
     #[must_use]
     pub fn opened(&self) -> Arc<OpenSockets> {
-        self.crew.shared.script.as_ref().map(|script| Arc::clone(&script.run.opened)).unwrap_or_default()
+        self.crew.work.opened()
     }
 
     /// Kernel thread ids of the workers.
     #[must_use]
     pub fn thread_ids(&self) -> Vec<i32> {
-        self.crew.shared.marks.iter().map(|mark| mark.thread_id.load(Relaxed)).collect()
+        self.crew.work.shared().marks.iter().map(|mark| mark.thread_id.load(Relaxed)).collect()
     }
 
     /// Starts the load at `start` on the `CLOCK_MONOTONIC` axis; a start that is past is now.
     #[must_use]
     pub fn arm(self, start: Nanos) -> Running {
-        self.crew.shared.arm(start);
+        self.crew.work.shared().arm(start);
         Running { crew: self.crew }
     }
 }
@@ -253,7 +278,7 @@ impl Running {
     /// Reads its counters.
     #[must_use]
     pub fn meter(&self) -> Meter {
-        Meter(Arc::clone(&self.crew.shared.counters))
+        Meter(Arc::clone(&self.crew.work.shared().counters))
     }
 
     /// Whether the workers start under `SCHED_FIFO`.
@@ -261,30 +286,30 @@ impl Running {
     /// # Errors
     /// Why not: not allowed, or more workers than CPUs.
     pub fn realtime(&self) -> Result<(), String> {
-        self.crew.shared.realtime.clone()
+        self.crew.work.shared().realtime.clone()
     }
 
     /// Ends the load now: shuts every socket, so that blocked workers wake. What breaks by that is not lost.
     pub fn stop(&self) {
-        self.crew.shared.end(State::Stopped);
+        end(&*self.crew.work, State::Stopped);
     }
 
     /// Whether every worker has ended.
     #[must_use]
     pub fn is_finished(&self) -> bool {
-        self.crew.shared.all_finished()
+        self.crew.work.shared().all_finished()
     }
 
-    /// Whether the job has a script, which may end before the windows do.
+    /// Whether it may be over before the windows are, as a script is.
     #[must_use]
-    pub fn has_script(&self) -> bool {
-        self.crew.shared.script.is_some()
+    pub fn may_end_early(&self) -> bool {
+        self.crew.work.may_end_early()
     }
 
-    /// Why the script failed; none: it did not, or there is none.
+    /// Why the load failed as a whole; none: it did not.
     #[must_use]
-    pub fn script_failure(&self) -> Option<LoadError> {
-        self.crew.shared.script.as_ref().and_then(|script| script.run.failure())
+    pub fn failure(&self) -> Option<LoadError> {
+        self.crew.work.failure()
     }
 
     /// Waits until every worker has ended, by itself, by [`Running::stop`] or [`Cancel::cancel`], or because
@@ -292,7 +317,7 @@ impl Running {
     #[must_use]
     pub fn join(mut self) -> Finished {
         self.crew.join();
-        let shared = &self.crew.shared;
+        let (work, shared) = (&self.crew.work, self.crew.work.shared());
         let firsts =
             || shared.marks.iter().map(|mark| mark.first_ns.load(Relaxed)).filter(|first| *first > 0);
         let ended = shared.marks.iter().map(|mark| mark.ended_ns.load(Relaxed)).filter(|ended| *ended > 0);
@@ -301,8 +326,8 @@ impl Running {
             last_worker_started_ns: firsts().max().map(Nanos),
             stopped_ns: ended.max().map(Nanos),
             totals: shared.counters.read(),
-            script: shared.script.as_ref().map(|script| script.run.account()),
-            script_failure: shared.script.as_ref().and_then(|script| script.run.failure()),
+            script: work.account(),
+            failure: work.failure(),
         }
     }
 }
@@ -320,6 +345,6 @@ pub struct Finished {
     pub totals: Totals,
     /// What the script did, where there was one.
     pub script: Option<ScriptAccount>,
-    /// Why the script failed, where it did.
-    pub script_failure: Option<LoadError>,
+    /// Why the load failed as a whole, where it did.
+    pub failure: Option<LoadError>,
 }

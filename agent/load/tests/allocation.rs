@@ -5,11 +5,12 @@ mod pair;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
-use iodyno_core::job::{Driver, Job, Role, Transport, Workload};
+use iodyno_core::job::Job;
+use iodyno_core::network::{Driver, Network, Role, TrafficKind, Transport};
 use iodyno_core::units::{Bytes, Nanos};
 use iodyno_load::Cancel;
 use iodyno_sys::clock;
-use pair::{drivers, job, prepare, MS};
+use pair::{drivers, job, prepare, with, Parts, MS};
 
 /// chosen: a busy machine does not begin a worker late in each of so many runs.
 const RUNS_MOST: usize = 8;
@@ -39,20 +40,31 @@ fn the_load_allocates_nothing() {
     for sending in drivers() {
         for receiving in drivers() {
             for (transport, workload, application) in [
-                (Transport::Tcp, Workload::Stream, false),
-                (Transport::Tcp, Workload::Stream, true),
-                (Transport::Udp, Workload::Stream, false),
-                (Transport::Udp, Workload::RequestResponse, false),
+                (Transport::Tcp, TrafficKind::Stream, false),
+                (Transport::Tcp, TrafficKind::Stream, true),
+                (Transport::Udp, TrafficKind::Stream, false),
+                (Transport::Udp, TrafficKind::RequestResponse, false),
             ] {
                 if transport == Transport::Udp && [sending, receiving].contains(&Driver::IoUring) {
                     continue;
                 }
-                let of = |role, driver| Job { transport, workload, ..job(role, driver, 20, 3_000, 200) };
+                let of = |role, driver| {
+                    with(job(role, driver, 20, 3_000, 200), |job| {
+                        job.load.traffic = workload.into();
+                        job.load.transport = transport;
+                    })
+                };
                 let (mut sender, mut receiver) = (of(Role::Send, sending), of(Role::Receive, receiving));
-                (sender.answer_bytes, receiver.answer_bytes) = (Bytes(100), Bytes(100));
+                if workload == TrafficKind::RequestResponse {
+                    (*sender.answer(), *receiver.answer()) = (Bytes(100), Bytes(100));
+                }
                 if application {
-                    (sender.compute_ns, sender.think_ns, sender.serialised) = (Nanos(1_000), Nanos(MS), true);
-                    receiver.think_ns = Nanos(MS);
+                    (
+                        sender.application().compute_ns,
+                        sender.application().think_ns,
+                        sender.application().serialised,
+                    ) = (Nanos(1_000), Nanos(MS), true);
+                    receiver.application().think_ns = Nanos(MS);
                 }
                 // A load that asks for memory does so each time; a worker that a busy machine begins late, now and then.
                 let asked: Vec<u64> =
@@ -65,7 +77,7 @@ fn the_load_allocates_nothing() {
 }
 
 /// How often memory was asked for while the two ran against each other.
-fn allocations(sender: &Job, receiver: &Job) -> u64 {
+fn allocations(sender: &Job<Network>, receiver: &Job<Network>) -> u64 {
     for _ in 0..100 {
         let (sender, receiver) = prepare(sender, receiver, &Cancel::default()).unwrap();
         let start = clock::monotonic().plus(Nanos(200 * MS));

@@ -4,11 +4,11 @@ mod pair;
 
 use std::os::fd::BorrowedFd;
 
-use iodyno_core::job::{Driver, Job, Role};
+use iodyno_core::network::{Driver, Role};
 use iodyno_core::units::Nanos;
 use iodyno_load::Cancel;
 use iodyno_sys::{clock, process, socket};
-use pair::{check_consistent, drivers, job, prepare, MS};
+use pair::{check_consistent, drivers, job, prepare, with, MS};
 
 const CONNECTIONS: u32 = 6_000;
 
@@ -54,10 +54,9 @@ fn six_thousand(driver: Driver, load_ms: u64) -> usize {
 #[test]
 fn connections_come_from_the_addresses_of_the_job_in_turn() {
     for driver in drivers() {
-        let sender = Job {
-            local_addresses: vec!["127.0.0.2".to_owned(), "127.0.0.3".to_owned()],
-            ..job(Role::Send, driver, 5, 1_024, 50)
-        };
+        let sender = with(job(Role::Send, driver, 5, 1_024, 50), |job| {
+            job.load.local_addresses = vec!["127.0.0.2".to_owned(), "127.0.0.3".to_owned()];
+        });
         let receiver = job(Role::Receive, driver, 5, 1_024, 50);
         let (sender, receiver) = prepare(&sender, &receiver, &Cancel::default()).unwrap();
         let mut from: Vec<String> = sender

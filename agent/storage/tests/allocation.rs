@@ -57,7 +57,7 @@ fn the_load_allocates_nothing() {
                 per_connection: false,
                 seed: 1,
             };
-            let job = Job { arrivals: paced.then_some(arrivals), ..job(disk, 200) };
+            let job = job(Disk { arrivals: paced.then_some(arrivals), ..disk }, 200);
             while !allocates_nothing(&job) {}
         }
     }
@@ -65,7 +65,7 @@ fn the_load_allocates_nothing() {
 
 /// Carries the job out. `false`: a busy machine woke this thread after the stop of the load, so that nothing is known of
 /// the time before.
-fn allocates_nothing(job: &Job) -> bool {
+fn allocates_nothing(job: &Job<Disk>) -> bool {
     let prepared = block::prepare(job, &Cancel::default()).unwrap();
     let start = clock::monotonic().plus(Nanos(30 * MS));
     let running = prepared.arm(start);
@@ -75,7 +75,7 @@ fn allocates_nothing(job: &Job) -> bool {
     clock::sleep_until(start.plus(Nanos(170 * MS))).unwrap();
     let allocated = ALLOCATIONS.load(SeqCst) - before;
     let in_time = clock::monotonic() < start.plus(Nanos(200 * MS));
-    assert!(!in_time || allocated == 0, "{allocated} allocations: {:?}", job.disk);
+    assert!(!in_time || allocated == 0, "{allocated} allocations: {:?}", job.load);
     assert!(running.join().totals.operations > 0);
     in_time
 }

@@ -274,7 +274,7 @@ fn an_open_loop_counts_from_the_instants_that_were_planned() {
             per_connection: false,
             seed: 1,
         };
-        let job = iodyno_core::job::Job { arrivals: Some(arrivals), ..job(disk, 400) };
+        let job = job(Disk { arrivals: Some(arrivals), ..disk }, 400);
         let done = carry_out(&job).unwrap();
         let open = done.totals.open_loop.expect("an open loop");
         assert_eq!(open.due, 400, "{interface:?}");

@@ -19,6 +19,7 @@ from iodyno.analysis.host_data import merged_histograms
 from iodyno.analysis.records import Part, Record, parts_together
 from iodyno.analysis.script_bytes import operations_of, with_what_was_taken
 from iodyno.analysis.storage import cache
+from iodyno.core.asked import asked
 from iodyno.core.limiter import Perturbation
 from iodyno.core.outcome import bystanders_of
 from iodyno.core.warnings import Warning, WarningCode
@@ -319,7 +320,7 @@ def _hosts(manifest: Mapping[str, Any], header: Mapping[str, Any]) -> dict[str, 
             name,
             host["role"],
             cpus := _cpus(name, host, header),
-            host,
+            {**host, "job": asked(host.get("job"))},
             machine=_machine(name, cpus, header),
             lacking=_lacking(name, header),
         )

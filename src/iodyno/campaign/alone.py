@@ -130,7 +130,7 @@ def check(testbed: Testbed, account: Account, clocks: Mapping[str, ClockFit]) ->
         files = result.get("files") or {}
         if wrong := flowop_care.failed(files):
             raise testbed.sessions[host].failure("flowop_failed", *wrong)
-        for text in flowop_care.short_reads(facts["job"].get("files") or {}, files):
+        for text in flowop_care.short_reads(facts["job"]["load"].get("files") or {}, files):
             account.warning(WarningCode.SHORT_READS, text, f"host {host}")
         if failed := [flowop for flowop in files.get("flowops", ()) if flowop["errors"]]:
             first, count = failed[0], sum(flowop["errors"] for flowop in failed)

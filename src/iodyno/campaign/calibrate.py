@@ -126,14 +126,16 @@ async def _loop_cost(
     job = {
         "trial": f"calibration-{driver}",
         "token": secrets.token_hex(16),
-        "role": "send",
-        "workload": "stream",
-        "transport": "null",
-        "driver": driver,
-        "connections": 1,
-        "message_bytes": 1024,
-        "address": None,
-        "socket": dict.fromkeys(("send_buffer_bytes", "receive_buffer_bytes", "nagle", "congestion_control")),
+        "load": {
+            "network": {
+                "role": "send",
+                "traffic": {"stream": {}},
+                "transport": "null",
+                "driver": driver,
+                "connections": 1,
+                "message_bytes": 1024,
+            }
+        },
         "windows": {
             "warm_up_ns": _SPAN_NS,
             "measured_ns": _SPAN_NS,

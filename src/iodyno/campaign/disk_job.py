@@ -78,6 +78,7 @@ def disk_of(host: str, settings: Mapping[str, Level], seed: int) -> dict[str, An
             "cache": _CACHE[str(settings.get("cached", "any"))],
             "think_ns": settings.get("think", 0),
             "think_every": settings.get("think_every", 1),
+            "arrivals": drawn.arrivals(load_settings(settings), seed),
             **_replay(settings),
         }
     }

@@ -61,8 +61,8 @@ def longest_silence_s(jobs: Collection[Mapping[str, Any]]) -> float:
     """Longest time without a byte that the load asks for itself: until an arrival, and while the ends pause and compute. With 0,
     nothing pauses.
     """
-    pauses_ns: int = sum(job[f"{what}_ns"] for job in jobs for what in ("think", "compute"))
-    return max(_until_arrival_s(job["arrivals"]) for job in jobs) + _LATE * pauses_ns / _SECOND_NS
+    pauses_ns: int = sum(job.get(f"{what}_ns", 0) for job in jobs for what in ("think", "compute"))
+    return max(_until_arrival_s(job.get("arrivals")) for job in jobs) + _LATE * pauses_ns / _SECOND_NS
 
 
 def _until_arrival_s(arrivals: Mapping[str, Any] | None) -> float:

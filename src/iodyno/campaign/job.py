@@ -8,17 +8,13 @@ from dataclasses import asdict
 from typing import Any
 
 from iodyno.campaign import disk_job, drawn, file_job
-from iodyno.campaign.scripted import load_settings, script_of
+from iodyno.campaign.scripted import script_of
 from iodyno.campaign.testbed import Testbed
 from iodyno.core.errors import PreflightError
 from iodyno.core.experiment import Windows, WorkloadSpec
 from iodyno.core.submission import CLIENTS, SERVERS, Submission
 from iodyno.core.volume import CREATE_FILES, GENERATOR
-from iodyno.core.workload import FILES, STREAM, Level
-
-IDLE_SETTINGS: Mapping[str, Level] = {"connections": 1, "size": 1}
-"""What a host with nothing to do is told."""
-
+from iodyno.core.workload import CONNECT_REQUEST_RESPONSE, STREAM, Level
 
 _ASKED = {"message": "size", "message_sizes": "sizes", "discards": "receive"}
 """Keys of a job that experiments know by another word, besides units and what they belong to."""
@@ -34,65 +30,88 @@ def job_of(
     windows: Windows,
 ) -> dict[str, Any]:
     """The job of one host in the trial `name`; the address of the sender comes later."""
-    spec, workload = testbed.experiment.hosts[host], testbed.experiment.workload
-    told: dict[str, Any] = {}
-    if workload.hosts and role == "idle":
-        settings = IDLE_SETTINGS
-    elif workload.hosts:
+    quota = {"send": "sender_quota", "receive": "receiver_quota", "alone": "quota"}.get(role, "")
+    idle = role == "idle"
+    if role == "alone":
         if testbed.volume is not None:
             settings = {**settings, "target": str(testbed.volume.target_of(host))}
-        told, settings = _alone(
-            workload, host, workload.settings_of(host, settings), zlib.crc32(name.encode())
-        )
-    # The end of the payload's way: in a stream back, the one that listens is the one that sends.
-    end = _OTHER.get(role, role) if settings.get("direction") == "reverse" else role
-    address, seed = None, zlib.crc32(name.encode())
-    if role == "receive":
-        address = with_port(testbed.hosts.data_address(host, workload.sender), spec.data_port, host)
-    script = script_of(testbed.experiment, role, settings, host)
-    settings = load_settings(testbed.experiment, settings) if script else settings
-    greatest, message_sizes = drawn.sizes({"size": 1, **settings})
+        settings = testbed.experiment.workload.settings_of(host, settings)
     return {
         "trial": name,
         "token": token,
-        "role": role,
-        # An idle host has nothing to do, of whatever kind.
-        "workload": STREAM.name if role == "idle" else FILES.name if "files" in told else workload.kind,
-        **told,
-        **({"script": script} if script else {}),
+        "load": _load(testbed, zlib.crc32(name.encode()), host, role, settings),
         **_watched(testbed, host, role),
-        **_calls(role, settings if role != "alone" else {"transport": settings["transport"]}),
-        "connections": settings["connections"],
-        "message_bytes": greatest,
-        "message_sizes": message_sizes,
-        "seed": seed,
-        "answer_bytes": settings.get("answer", 1),
-        "direction": settings.get("direction", "forward"),
-        "cork": settings.get("cork", False) if _writes(role, settings) else False,
-        **({"discards": True} if settings.get("receive") == "discard" else {}),
-        "outstanding": settings.get("outstanding", 1),
-        "multiplexed": settings.get("multiplexed", False),
-        "burst": settings.get("burst", 1),
-        "arrivals": drawn.arrivals(settings, seed) if role in ("send", "alone") else None,
-        "answer_timeout_ns": settings.get("answer_timeout", 100_000_000),
-        "retries": settings.get("retries", 0),
-        "address": address,
-        "socket": _socket(end, settings),
         "windows": asdict(windows),
         # An agent in a sandbox or a guest numbers its CPUs by itself, and has all that it sees.
-        "cpus": [] if host in testbed.observers and role != "idle" else list(testbed.cpus[host]),
+        "cpus": [] if host in testbed.observers and not idle else list(testbed.cpus[host]),
         "sensors": testbed.sensors_of(host),
-        # A host that is only looked at may be the one that serves the files.
-        **({"storage": True} if workload.hosts else {}),
-        "compute_ns": settings.get({"send": "compute", "receive": "server_compute"}.get(end, ""), 0),
-        "think_ns": settings.get({"send": "think", "receive": "reader_think"}.get(end, ""), 0),
-        "serialised": settings.get("serialised", False) if end == "send" else False,
-        "cpu_quota_percent": settings.get(
-            {"send": "sender_quota", "receive": "receiver_quota", "alone": "quota"}.get(role, "")
-        ),
+        "cpu_quota_percent": settings.get(quota),
         "profile_hz": testbed.experiment.profile_hz
-        if role != "idle" and (role != "alone" or testbed.leads(host))
+        if not idle and (role != "alone" or testbed.leads(host))
         else 0,
+    }
+
+
+def _load(testbed: Testbed, seed: int, host: str, role: str, settings: Mapping[str, Level]) -> dict[str, Any]:
+    """What the host does: one kind of load, with what belongs to that kind."""
+    workload = testbed.experiment.workload
+    if role == "idle":
+        # A host that is only looked at may be the one that serves the files.
+        return {"idle": {"storage": bool(workload.hosts)}}
+    if role == "alone":
+        return _alone(workload, host, settings, seed)
+    place: dict[str, Any] = {"role": role, "address": None}
+    if role == "receive":
+        port = testbed.experiment.hosts[host].data_port
+        place["address"] = with_port(testbed.hosts.data_address(host, workload.sender), port, host)
+    place["answer_timeout_ns"] = settings.get("answer_timeout", 100_000_000)
+    if (script := script_of(testbed.experiment, role, settings, host)) is not None:
+        return {"script": {**place, "script": script}}
+    # The end of the payload's way: in a stream back, the one that listens is the one that sends.
+    end = _OTHER[role] if settings.get("direction") == "reverse" else role
+    greatest, message_sizes = drawn.sizes({"size": 1, **settings})
+    return {
+        "network": {
+            **place,
+            "traffic": {workload.kind: _traffic(workload.kind, role, end, settings)},
+            **_calls(role, settings),
+            "connections": settings["connections"],
+            "message_bytes": greatest,
+            "message_sizes": message_sizes,
+            "seed": seed,
+            "arrivals": drawn.arrivals(settings, seed) if role == "send" else None,
+            "socket": _socket(end, settings),
+        }
+    }
+
+
+def _traffic(kind: str, role: str, end: str, settings: Mapping[str, Level]) -> dict[str, Any]:
+    """What is done on each connection, as far as it belongs to this kind of traffic."""
+    answer = {"answer_bytes": settings.get("answer", 1)}
+    if kind == CONNECT_REQUEST_RESPONSE.name:
+        return {**answer, "tls_resumption": settings.get("tls_resumption", False)}
+    application = {
+        "compute_ns": settings.get({"send": "compute", "receive": "server_compute"}[end], 0),
+        "think_ns": settings.get({"send": "think", "receive": "reader_think"}[end], 0),
+        "serialised": settings.get("serialised", False) if end == "send" else False,
+        "burst": settings.get("burst", 1),
+    }
+    if kind == STREAM.name:
+        return {
+            "direction": settings.get("direction", "forward"),
+            "cork": settings.get("cork", False) if _writes(role, settings) else False,
+            "discards": settings.get("receive") == "discard",
+            "application": application,
+        }
+    # A program in the kernel waits for nothing.
+    spins = bool(settings.get("spins")) and submission(role, settings).driver != "reflector"
+    return {
+        **answer,
+        "outstanding": settings.get("outstanding", 1),
+        "multiplexed": settings.get("multiplexed", False),
+        "spins": spins,
+        "retries": settings.get("retries", 0),
+        "application": application,
     }
 
 
@@ -109,16 +128,14 @@ def as_asked(where: str) -> str:
     return f"{host}: {_ASKED.get(key, key)}"
 
 
-def _alone(
-    workload: WorkloadSpec, host: str, settings: Mapping[str, Level], seed: int
-) -> tuple[dict[str, Any], dict[str, Level]]:
-    """The part of the job that a load without another end has, and its settings in the words of one with connections."""
+def _alone(workload: WorkloadSpec, host: str, settings: Mapping[str, Level], seed: int) -> dict[str, Any]:
+    """A load without another end."""
     if workload.program is not None:
-        return file_job.files_of(workload, host, settings, seed), file_job.load_settings(workload, settings)
+        return file_job.files_of(workload, host, settings, seed)
     if settings.get("work") == CREATE_FILES:
         made, own = file_job.creation(workload, settings)
-        return file_job.files_of(made, host, own, seed), file_job.load_settings(made, own)
-    return disk_job.disk_of(host, settings, seed), disk_job.load_settings(settings)
+        return file_job.files_of(made, host, own, seed)
+    return disk_job.disk_of(host, settings, seed)
 
 
 def _watched(testbed: Testbed, host: str, role: str) -> dict[str, Any]:
@@ -176,16 +193,7 @@ def _calls(role: str, settings: Mapping[str, Level]) -> dict[str, Any]:
         "interface": way.interface,
         "batch": settings.get("batch", 1) if way.takes_several(str(transport)) else 1,
         "ring": ring or None,
-        # A program in the kernel waits for nothing.
-        **({"spins": True} if settings.get("spins") and way.driver != "reflector" else {}),
-        **(_tls(settings) if transport == "tls" else {}),
-    }
-
-
-def _tls(settings: Mapping[str, Level]) -> dict[str, Any]:
-    return {
         "tls_cipher": settings.get("tls_cipher", "aes_128_gcm"),
-        "tls_resumption": settings.get("tls_resumption", False),
     }
 
 

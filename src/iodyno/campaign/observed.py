@@ -75,9 +75,7 @@ async def prepare(testbed: Testbed, trial: str, windows: Windows) -> dict[str, C
     clocks = {}
     for host, session in testbed.observers.items():
         clocks[host] = await session.probe_clock()
-        job = job_of(
-            testbed, trial, secrets.token_hex(16), host, "idle", {"connections": 1, "size": 1}, windows
-        )
+        job = job_of(testbed, trial, secrets.token_hex(16), host, "idle", {}, windows)
         await session.prepare(job | {"cpus": list(testbed.cpus[host])})
         await session.ready(_READY_TIMEOUT_S)
     return clocks

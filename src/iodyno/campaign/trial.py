@@ -14,6 +14,7 @@ from iodyno.campaign.job import as_asked, job_of, with_port
 from iodyno.campaign.scripted import load_settings
 from iodyno.campaign.testbed import Testbed, together
 from iodyno.core import quantity
+from iodyno.core.asked import asked, load_of
 from iodyno.core.errors import TrialError
 from iodyno.core.experiment import Windows
 from iodyno.core.outcome import split_beside
@@ -91,7 +92,9 @@ async def carry_out(
         for flow in flows if not workload.hosts else ():
             listens_at = places.enter_context(meeting.place(flow.testbed, flow.settings))
             if listens_at is not None:
-                flow.account.hosts[flow.testbed.experiment.workload.receiver]["job"]["address"] = listens_at
+                load_of(flow.account.hosts[flow.testbed.experiment.workload.receiver]["job"])["address"] = (
+                    listens_at
+                )
         places.enter_context(held_device.throttled(testbed, account, settings))
         async with (
             testbed.tunables.turned(settings, account),
@@ -241,7 +244,7 @@ def _result(flow: _Flow, host: str, left_ns: int) -> Coroutine[Any, Any, Message
         # A script may open connections or think for as long as it likes; its agent notices when it is stuck. So may a
         # disk; whether it did anything at all is looked at in the end.
         stalls=workload.script is None and not workload.hosts,
-        silence_s=drawn.longest_silence_s([facts["job"] for facts in flow.account.hosts.values()]),
+        silence_s=drawn.longest_silence_s([asked(facts["job"]) for facts in flow.account.hosts.values()]),
     )
     return alone.going_on(found, host, flow.account) if alone.may_go_on(flow.settings) else found
 
@@ -263,9 +266,7 @@ async def measure_idle(
 ) -> None:
     """Reads the sensors of every host for the measured window, with no load on. Raises TrialError."""
     for host in testbed.sessions:
-        job = job_of(
-            testbed, name, secrets.token_hex(16), host, "idle", {"connections": 1, "size": 1}, windows
-        )
+        job = job_of(testbed, name, secrets.token_hex(16), host, "idle", {}, windows)
         account.hosts[host] = _unknown("idle", job, testbed.cpus[host])
     sessions = {host: testbed.outside(host) for host in testbed.sessions}
     before = await _probe_clocks(testbed, account, "before", sessions)
@@ -307,18 +308,20 @@ async def _get_ready(testbed: Testbed, account: Account, connections: int) -> No
     await receiver.prepare(account.hosts[receiver.name]["job"])
     port = await receiver.listening()
     job = account.hosts[sender.name]["job"]
+    load = load_of(job)
     if others:
-        job["remote_addresses"] = [await _meeting_place(testbed, account, other) for other in others]
-    if job["transport"] in ("unix", "vsock"):
-        job["address"] = meeting.of_sender(account.hosts[receiver.name]["job"]["address"], port)
+        load["remote_addresses"] = [await _meeting_place(testbed, account, other) for other in others]
+    transport = load.get("transport")
+    if transport in ("unix", "vsock"):
+        load["address"] = meeting.of_sender(load_of(account.hosts[receiver.name]["job"])["address"], port)
     else:
-        job["address"] = with_port(
+        load["address"] = with_port(
             testbed.hosts.data_address(receiver.name, sender.name), port, receiver.name
         )
     # Several addresses of a path that the lab made: one pair of addresses has no more than 64 512 ports.
     several = testbed.hosts.accesses[sender.name].reached.path.get("addresses") or []
-    if len(several) > 1 and job["transport"] in ("tcp", "tls"):
-        job["local_addresses"] = list(several)
+    if len(several) > 1 and transport in ("tcp", "tls"):
+        load["local_addresses"] = list(several)
     await sender.prepare(job)
     timeout_s = _READY_TIMEOUT_S + _READY_PER_CONNECTION_S * connections
     ends = (sender, receiver, *others)
@@ -377,7 +380,7 @@ def _check_start(testbed: Testbed, account: Account, clocks: Mapping[str, ClockF
     sender, receiver = testbed.experiment.workload.sender, testbed.experiment.workload.receiver
     first_ns = account.hosts[sender]["result"]["first_operation_ns"]
     # The first operation of an open loop begins when its first arrival is due, whenever that is.
-    if account.start is None or first_ns is None or account.hosts[sender]["job"]["arrivals"] is not None:
+    if account.start is None or first_ns is None or asked(account.hosts[sender]["job"]).get("arrivals"):
         return
     sent_ns = clocks[sender].to_lab(first_ns)
     received_ns = clocks[receiver].to_lab(account.hosts[receiver]["result"]["start_ns"])
@@ -395,8 +398,8 @@ def _check_start(testbed: Testbed, account: Account, clocks: Mapping[str, ClockF
 
 def _check_sockets(account: Account) -> None:
     for host, facts in account.hosts.items():
-        asked, obtained = facts["job"]["socket"], facts["ready"]["socket"]
-        for key, want in asked.items():
+        wanted, obtained = asked(facts["job"]).get("socket", {}), facts["ready"]["socket"]
+        for key, want in wanted.items():
             got = obtained.get(key)
             # The kernel doubles a buffer for its own bookkeeping and reports the double (socket(7)).
             due = want * 2 if key.endswith("_buffer_bytes") and want is not None else want
@@ -417,7 +420,8 @@ def _check_sockets(account: Account) -> None:
 
 def _check_connections(testbed: Testbed, account: Account) -> None:
     for host, facts in account.hosts.items():
-        result, connections = facts["result"], facts["job"]["connections"]
+        result, job = facts["result"], asked(facts["job"])
+        connections = job.get("connections", 0)
         if lost := result["connections_lost"]:
             raise testbed.sessions[host].failure(
                 "connections_lost",
@@ -425,7 +429,7 @@ def _check_connections(testbed: Testbed, account: Account) -> None:
                 "look at the other host, and at the path between them",
             )
         scripted = testbed.experiment.workload.script is not None
-        if facts["job"]["transport"] == "udp" and not result["operations"] and facts["role"] != "idle":
+        if job.get("transport") == "udp" and not result["operations"] and facts["role"] != "idle":
             _check_room(testbed, account)
             raise testbed.sessions[host].failure(
                 "nothing_arrived",
@@ -456,10 +460,11 @@ def _check_room(testbed: Testbed, account: Account) -> None:
     """
     for host, facts in account.hosts.items():
         answers = testbed.experiment.workload.kind != "stream" and facts["role"] == "receive"
-        length = facts["job"]["answer_bytes" if answers else "message_bytes"]
+        job = asked(facts["job"])
+        length = job["answer_bytes" if answers else "message_bytes"]
         room = facts["ready"]["socket"].get("send_buffer_bytes")
         sends = answers or facts["role"] == "send"
-        if sends and facts["job"]["transport"] == "udp" and room is not None and length > room:
+        if sends and job["transport"] == "udp" and room is not None and length > room:
             raise testbed.sessions[host].failure(
                 "job",
                 f"no datagram of {length} bytes was sent: the send buffer has {room} bytes, and the kernel refuses what"

@@ -17,6 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
+from iodyno.core.asked import asked
 from iodyno.core.errors import AccessError
 from iodyno.hosts.access import AgentProgram, AgentStreams, Reached
 from iodyno.session import simulated_classes, simulated_profile, wire
@@ -216,8 +217,8 @@ class _Agent:
                 now_ns = self._host.now_ns()
                 self._say("probe_reply", id=command["id"], received_ns=now_ns, sent_ns=now_ns)
             case "prepare":
-                self._job = command["job"]
-                self._prepare(command["job"])
+                self._job = asked(command["job"])
+                self._prepare(self._job)
             case "arm" if self._job is not None:
                 self._run(self._job, command["start_ns"])
                 self._job = None
@@ -231,13 +232,13 @@ class _Agent:
         offer(job)
         if job["role"] == "receive":
             self._say("listening", trial=job["trial"], port=_PORT)
-        asked = job["socket"]
+        socket = job.get("socket") or {}
         idle = job["role"] == "idle"
         obtained = {
-            "send_buffer_bytes": (asked["send_buffer_bytes"] or 8192) * 2,
-            "receive_buffer_bytes": (asked["receive_buffer_bytes"] or 65536) * 2,
-            "nagle": asked["nagle"] is not False,
-            "congestion_control": asked["congestion_control"] or "cubic",
+            "send_buffer_bytes": (socket.get("send_buffer_bytes") or 8192) * 2,
+            "receive_buffer_bytes": (socket.get("receive_buffer_bytes") or 65536) * 2,
+            "nagle": socket.get("nagle") is not False,
+            "congestion_control": socket.get("congestion_control") or "cubic",
             "segment_bytes": 1448,
             "differing": 0,
         }
@@ -276,7 +277,7 @@ class _Trial:
         self, truth: Truth, job: Mapping[str, Any], host: str, start_ns: int, cpus: Sequence[int]
     ) -> None:
         self._truth = truth
-        self._job = job
+        self._job = {"connections": 1, "message_bytes": 1, **job}
         self._start_ns = start_ns
         self._cpus = list(job["cpus"]) or list(cpus)
         # The rate belongs to the trial and is the same at both ends; the cost is each host's own.
@@ -290,10 +291,14 @@ class _Trial:
         if self._disk is not None:
             load = self._disk.bytes_per_s
         elif self._role != "idle":
-            load = truth.rate_bits_per_s(job["connections"], job["message_bytes"], len(self._cpus)) / 8
+            load = (
+                truth.rate_bits_per_s(self._job["connections"], self._job["message_bytes"], len(self._cpus))
+                / 8
+            )
         self._bytes_per_s = load * max(0.1, rate.gauss(1.0, truth.noise_between_trials))
         self._rates = rate
-        cost = truth.cpu_ns_per_kib(job["connections"], job["message_bytes"], self._role)
+        connections, size = self._job["connections"], self._job["message_bytes"]
+        cost = truth.cpu_ns_per_kib(connections, size, self._role)
         cost = self._disk.cpu_ns_per_kib if self._disk is not None else cost
         slow = truth.drift_between_trials * drift(str(truth.seed), str(job["trial"]))
         self._cost = cost * max(0.1, self._own.gauss(1.0, truth.noise_between_trials) + slow)
@@ -305,7 +310,7 @@ class _Trial:
             load_ns = sum(job["windows"][f"{name}_ns"] for name in ("warm_up", "measured", "drain"))
             seed = f"{truth.seed}/{job['trial']}/arrivals"
             # No faster than all connections together can be served.
-            least_ns = 1e9 * job["connections"] * job["message_bytes"] / load if load else 0.0
+            least_ns = 1e9 * connections * size / load if load else 0.0
             service_ns = self._disk.service_ns if self._disk else max(truth.open_service_ns, least_ns)
             self._open = OpenLoop(job, arrivals, service_ns, truth.open_lateness_ns, seed, load_ns)
         # The kernel's ticks fall anywhere in the windows: counted from their begin, time would be cut off.

@@ -85,9 +85,76 @@ class Ring(TypedDict, total=False):
     block_timeout_ns: int
 
 
-class Job(TypedDict, total=False):
-    """Job of an agent, as it was asked for."""
+class Application(TypedDict, total=False):
+    """What an end does besides its traffic."""
 
+    compute_ns: int
+    think_ns: int
+    serialised: bool
+    burst: int
+
+
+class Traffic(TypedDict, total=False):
+    """What is done on each connection, as far as it belongs to one kind of traffic."""
+
+    direction: str
+    cork: bool
+    discards: bool
+    answer_bytes: int
+    outstanding: int
+    multiplexed: bool
+    spins: bool
+    retries: int
+    tls_resumption: bool
+    application: Application
+
+
+class Network(TypedDict, total=False):
+    """A load on connections, as one of its ends was asked for it."""
+
+    role: Required[Literal["send", "receive"]]
+    traffic: Required[dict[str, Traffic]]
+    transport: str
+    driver: str
+    interface: str
+    batch: int
+    ring: Ring | None
+    tls_cipher: str
+    connections: int
+    message_bytes: int
+    message_sizes: Table | None
+    seed: int
+    arrivals: Arrivals | None
+    answer_timeout_ns: int
+    address: str | None
+    local_addresses: list[str]
+    socket: Socket | None
+
+
+class Scripted(TypedDict, total=False):
+    """A script, as one of its ends was asked for it."""
+
+    role: Required[Literal["send", "receive"]]
+    script: Required[AskedScript]
+    address: str | None
+    remote_addresses: list[str]
+    answer_timeout_ns: int
+
+
+class Load(TypedDict, total=False):
+    """One kind of load, under its name."""
+
+    idle: Table
+    network: Network
+    script: Scripted
+    disk: Table
+    files: Table
+
+
+class Job(TypedDict, total=False):
+    """What an agent was asked to do. Jobs of wire version 5 and older have no `load`, and all of its keys themselves."""
+
+    load: Load
     workload: str
     transport: str
     driver: str

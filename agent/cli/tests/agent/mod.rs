@@ -6,8 +6,9 @@ use std::io::{Read, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command as Process, Stdio};
 
 use iodyno_core::frame::{encode, Decoder};
-use iodyno_core::job::{Driver, Job, Role, Transport, Workload};
+use iodyno_core::job::{Job, Load};
 use iodyno_core::message::{Command, ErrorCode, Message};
+use iodyno_core::network::{Application, Network, Role, Traffic};
 use iodyno_core::phase::Windows;
 use iodyno_core::units::{Bytes, Nanos};
 
@@ -116,13 +117,13 @@ pub fn job(role: Role, port: u16) -> Job {
     Job {
         trial: "00001-1".to_owned(),
         token: "0f".repeat(16),
-        role,
-        workload: Workload::Stream,
-        transport: Transport::Tcp,
-        driver: Driver::Threads,
-        connections: 3,
-        message_bytes: Bytes(8192),
-        address: Some(format!("127.0.0.1:{port}")),
+        load: Load::Network(Box::new(Network {
+            role,
+            connections: 3,
+            message_bytes: Bytes(8192),
+            address: Some(format!("127.0.0.1:{port}")),
+            ..Network::default()
+        })),
         windows: Windows {
             warm_up_ns: Nanos(50_000_000),
             measured_ns: Nanos(300_000_000),
@@ -131,4 +132,16 @@ pub fn job(role: Role, port: u16) -> Job {
         },
         ..Job::default()
     }
+}
+
+/// The load of such a job.
+pub fn network(job: &mut Job) -> &mut Network {
+    let Load::Network(network) = &mut job.load else { panic!("another load") };
+    network
+}
+
+/// What its ends do besides.
+pub fn application(job: &mut Job) -> &mut Application {
+    let Traffic::Stream(stream) = &mut network(job).traffic else { panic!("no stream") };
+    &mut stream.application
 }

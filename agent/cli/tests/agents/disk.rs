@@ -2,13 +2,14 @@
 
 use crate::agent::{job, Agent};
 use iodyno_core::disk::{Disk, Pattern, Target, TargetKind};
-use iodyno_core::job::{Job, Role, Workload};
+use iodyno_core::job::{Job, Load};
 use iodyno_core::message::{Command, ErrorCode, JobResult, Message, Record, WireError};
+use iodyno_core::network::Role;
 use iodyno_core::phase::Window;
 use iodyno_core::units::{Bytes, Nanos};
 
 fn disk_job(disk: Disk) -> Job {
-    Job { workload: Workload::Disk, disk: Some(disk), ..job(Role::Alone, 0) }
+    Job { load: Load::Disk(Box::new(disk)), ..job(Role::Send, 0) }
 }
 
 fn on_null() -> Disk {
@@ -84,10 +85,6 @@ fn what_cannot_be_is_one_error_and_the_agent_takes_the_next_job() {
     let error =
         carried_out(&mut agent, disk_job(Disk { targets: vec![missing], ..Disk::default() })).unwrap_err();
     assert_eq!((error.code, error.place.as_str()), (ErrorCode::Target, "/nowhere/at/all"));
-    let none = Job { disk: None, ..disk_job(on_null()) };
-    assert_eq!(carried_out(&mut agent, none).unwrap_err().place, "disk");
-    let two_ends = Job { role: Role::Send, ..disk_job(on_null()) };
-    assert_eq!(carried_out(&mut agent, two_ends).unwrap_err().place, "role");
     let deep = Disk { depth: 2, ..on_null() };
     assert_eq!(carried_out(&mut agent, disk_job(deep)).unwrap_err().place, "disk.depth");
     let long = Disk { block_bytes: Bytes(2 << 30), ..on_null() };

@@ -5,10 +5,12 @@ use std::time::{Duration, Instant};
 
 use crate::agent::{job, Agent};
 use iodyno_core::account::ScriptAccount;
-use iodyno_core::job::{Job, Role, Workload};
+use iodyno_core::job::{Job, Load};
 use iodyno_core::message::{Command, ErrorCode, JobResult, Message, Record, WireError};
+use iodyno_core::network::Role;
 use iodyno_core::phase::{Window, Windows};
 use iodyno_core::script::{Call, FlowOp, Group, Rate, Script, Size, Transaction, Until};
+use iodyno_core::scripted::Scripted;
 use iodyno_core::units::{Bytes, Nanos};
 
 const MS: u64 = 1_000_000;
@@ -39,9 +41,13 @@ fn requests(role: Role, until: Until, rate: Option<Rate>) -> Script {
 
 fn job_of(role: Role, port: u16, script: Script, measured_ms: u64) -> Job {
     Job {
-        workload: Workload::Script,
-        connections: script.strands() as u32,
-        script: Some(script),
+        load: Load::Script(Scripted {
+            role,
+            address: Some(format!("127.0.0.1:{port}")),
+            remote_addresses: Vec::new(),
+            answer_timeout_ns: Nanos(100 * MS),
+            script,
+        }),
         windows: Windows {
             warm_up_ns: Nanos(0),
             measured_ns: Nanos(measured_ms * MS),

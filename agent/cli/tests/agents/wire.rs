@@ -4,10 +4,11 @@ use std::io::{Read, Write};
 use std::process::{Command as Process, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::agent::{job, Agent, AGENT};
+use crate::agent::{application, job, network, Agent, AGENT};
 use iodyno_core::frame::encode;
-use iodyno_core::job::{Driver, Job, Role};
+use iodyno_core::job::{Job, Load};
 use iodyno_core::message::{Command, ErrorCode, JobResult, Message, Record};
+use iodyno_core::network::{Driver, Role};
 use iodyno_core::phase::Window;
 use iodyno_core::profile::Owner;
 use iodyno_core::units::{Bytes, Nanos};
@@ -58,7 +59,7 @@ fn outcome(agent: &mut Agent) -> (Vec<Record>, JobResult) {
 fn a_trial_between_two_agents_accounts_for_every_byte() {
     for driver in [Driver::Threads, Driver::Epoll] {
         let (mut sender, mut receiver) = (Agent::start(&[]), Agent::start(&[]));
-        let start = start_trial(&mut sender, &mut receiver, |job| job.driver = driver);
+        let start = start_trial(&mut sender, &mut receiver, |job| network(job).driver = driver);
         let (sent_records, sent) = outcome(&mut sender);
         let (received_records, received) = outcome(&mut receiver);
         for (records, result) in [(&sent_records, &sent), (&received_records, &received)] {
@@ -97,7 +98,7 @@ fn call_stacks_of_the_measured_window_come_before_the_result_where_asked_for() {
     let can = hello.capabilities.iter().find(|capability| capability.name == "profile").expect("told");
     assert!(can.reason.is_some(), "by which event, or why not");
     let start = start_trial(&mut sender, &mut receiver, |job| {
-        job.profile_hz = if job.role == Role::Send { 997 } else { 0 };
+        job.profile_hz = if network(job).role == Role::Send { 997 } else { 0 };
     });
     let mut kinds = Vec::new();
     let profile = sender.until(|m| {
@@ -136,9 +137,9 @@ fn call_stacks_of_the_measured_window_come_before_the_result_where_asked_for() {
 fn the_application_of_a_job_is_in_its_records() {
     let (mut sender, mut receiver) = (Agent::start(&[]), Agent::start(&[]));
     start_trial(&mut sender, &mut receiver, |job| {
-        job.think_ns = Nanos(5_000_000);
-        if job.role == Role::Send {
-            (job.compute_ns, job.serialised) = (Nanos(100_000), true);
+        application(job).think_ns = Nanos(5_000_000);
+        if network(job).role == Role::Send {
+            (application(job).compute_ns, application(job).serialised) = (Nanos(100_000), true);
         }
         job.sensors = Some(vec!["application".to_owned()]);
     });
@@ -159,7 +160,7 @@ fn the_application_of_a_job_is_in_its_records() {
 #[test]
 fn an_idle_job_reads_the_sensors() {
     let mut agent = Agent::start(&[]);
-    agent.send(&Command::Prepare { job: Box::new(job(Role::Idle, 0)) });
+    agent.send(&Command::Prepare { job: Box::new(Job { load: Load::default(), ..job(Role::Send, 0) }) });
     agent.until(|m| matches!(m, Message::Ready(_)).then_some(()));
     agent.send(&Command::Probe { id: 1 });
     let now = agent.until(|m| match m {
@@ -227,7 +228,8 @@ fn the_lab_is_answered_while_a_job_takes_long_to_end() {
     let compute_ns = Nanos(900_000_000);
     start_trial(&mut sender, &mut receiver, |job| {
         job.windows.measured_ns = Nanos(30_000_000_000);
-        job.compute_ns = if job.role == Role::Send { compute_ns } else { Nanos(0) };
+        let computes = network(job).role == Role::Send;
+        application(job).compute_ns = if computes { compute_ns } else { Nanos(0) };
     });
     sender.until(|m| matches!(m, Message::Record(_)).then_some(()));
     sender.send(&Command::Abort { reason: "a test".to_owned() });
@@ -281,12 +283,12 @@ fn broken_streams_end_the_agent_with_one_error_and_its_code() {
 #[test]
 fn a_job_that_cannot_be_taken_is_an_error_of_the_job_only() {
     let wrong: [fn(&mut Job); 6] = [
-        |job| job.connections = 0,
-        |job| job.message_bytes = Bytes(0),
+        |job| network(job).connections = 0,
+        |job| network(job).message_bytes = Bytes(0),
         |job| job.token = "short".to_owned(),
         |job| job.profile_hz = 1_000_000,
-        |job| job.address = Some("somewhere:80".to_owned()),
-        |job| (job.role, job.sensors) = (Role::Idle, Some(vec!["crystal_ball".to_owned()])),
+        |job| network(job).address = Some("somewhere:80".to_owned()),
+        |job| (job.load, job.sensors) = (Load::default(), Some(vec!["crystal_ball".to_owned()])),
     ];
     let mut agent = Agent::start(&[]);
     for change in wrong {

@@ -4,9 +4,9 @@ use iodyno_sys::datagram::Patience;
 use iodyno_sys::errno;
 
 use super::server::{Seat, Service};
+use crate::connections::Connections;
 use crate::error::LoadError;
 use crate::transport::datagram::{Header, Kind};
-use crate::worker::shared::Shared;
 use crate::workload::application;
 
 /// Answers that are being made.
@@ -17,7 +17,7 @@ pub(super) struct Answers {
 }
 
 impl Service for Answers {
-    fn prepare(_: &Shared, room: usize) -> Result<Self, LoadError> {
+    fn prepare(_: &Connections, room: usize) -> Result<Self, LoadError> {
         Ok(Answers { flows: vec![0; room].into(), ready: 0 })
     }
 
@@ -29,7 +29,7 @@ impl Service for Answers {
         let begun = seat.worker.now;
         let bytes = seat.port.length(at);
         seat.worker.moved(seat.shared.counters.cell(header.flow as usize), bytes, begun);
-        if !seat.port.answer(at, self.ready, header.answer(), seat.shared.job.answer_bytes.0) {
+        if !seat.port.answer(at, self.ready, header.answer(), seat.shared.job.load.answer_bytes().0) {
             // No room on the way out: the answer is lost, and the client notices.
             seat.tally.received.one_more();
             return true;
@@ -52,9 +52,10 @@ impl Service for Answers {
         let (begun, shared) = (seat.worker.now, seat.shared);
         seat.tally.received.add(ready as u64);
         seat.tally.requests.add(ready as u64);
-        if shared.job.compute_ns.0 > 0 {
+        if shared.job.load.application().compute_ns.0 > 0 {
             for flow in &self.flows[..ready] {
-                let taken = application::compute(shared.job.compute_ns.0, &mut seat.worker);
+                let taken =
+                    application::compute(shared.job.load.application().compute_ns.0, &mut seat.worker);
                 shared.counters.cell(*flow as usize).add_compute(taken);
             }
         }

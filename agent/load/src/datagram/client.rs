@@ -7,7 +7,9 @@ use std::io;
 use std::os::fd::BorrowedFd;
 
 use iodyno_core::histogram::Recorder;
-use iodyno_core::job::{Driver, Job, DATAGRAM_HEADER_BYTES};
+use iodyno_core::job::Job;
+use iodyno_core::limits::DATAGRAM_HEADER_BYTES;
+use iodyno_core::network::{Driver, Network};
 use iodyno_core::units::Nanos;
 use iodyno_sys::datagram::Patience;
 use iodyno_sys::epoll::{Epoll, Events, Interest};
@@ -18,11 +20,12 @@ use super::farewell::{self, Parting};
 use super::port::{Port, MOST_EVENTS};
 use super::requests::{Answered, Overdue, Requests};
 use super::{settle, End};
+use crate::connections::Connections;
 use crate::error::LoadError;
 use crate::transport::datagram::{Header, Kind};
 use crate::worker::arrivals::{Arrivals, Claim};
 use crate::worker::counters::Cell;
-use crate::worker::shared::{Shared, State};
+use crate::worker::shared::State;
 use crate::worker::Worker;
 use crate::workload::application;
 use crate::workload::lengths::Lengths;
@@ -55,7 +58,7 @@ impl<'a> Flow<'a> {
             place,
             lengths: Lengths::of(job, number),
             socket: end.socket(number),
-            requests: Requests::new(job.outstanding, job.answer_timeout_ns.0, job.retries),
+            requests: Requests::new(job.load.outstanding(), job.load.answer_timeout_ns.0, job.load.retries()),
             claim: Claim::default(),
             open: true,
             watched: Interest::Readable,
@@ -73,12 +76,12 @@ impl<'a> Flow<'a> {
     }
 }
 
-pub(super) fn drive(shared: &Shared, number: usize) {
+pub(super) fn drive(shared: &Connections, number: usize) {
     let job = &shared.job;
     let end = End::of(shared);
     let sockets = shared.share_of(number).map(|flow| end.socket(flow)).collect();
     let made = settle(shared, number)
-        .and_then(|()| Port::open(shared, sockets, job.answer_bytes.0, job.message_bytes.0));
+        .and_then(|()| Port::open(shared, sockets, job.load.answer_bytes().0, job.load.message_bytes.0));
     let port = match made {
         Ok(made) => made,
         Err(error) => return shared.report(error),
@@ -134,11 +137,11 @@ enum Waiting {
 }
 
 impl Waiting {
-    fn on(job: &Job, flows: &[Flow], port: &Port<'_>) -> io::Result<Self> {
+    fn on(job: &Job<Network>, flows: &[Flow], port: &Port<'_>) -> io::Result<Self> {
         if port.gathers() {
             return Ok(Waiting::Gathered(false));
         }
-        if job.driver == Driver::Threads {
+        if job.load.driver == Driver::Threads {
             return Ok(Waiting::InCall);
         }
         let epoll = Epoll::new()?;
@@ -241,7 +244,7 @@ impl Client<'_> {
 
     /// Many flows, whichever is ready.
     fn take_turns(&mut self, flows: &mut [Flow], waiting: &mut Waiting) {
-        let spins = self.end.shared.job.spins;
+        let spins = self.end.shared.job.load.spins();
         // A flow that the kernel has no room for is asked about again later; so is what is overdue.
         let mut look_at = u64::MAX;
         for flow in flows.iter_mut() {
@@ -426,7 +429,7 @@ impl Client<'_> {
             let (mut made, mut full) = (0, false);
             // A length is drawn for a request that is made: those of a trace go out in their order.
             while made < self.port.room() && !full && flow.requests.room() > 0 {
-                let compute_ns = self.end.shared.job.compute_ns.0;
+                let compute_ns = self.end.shared.job.load.application().compute_ns.0;
                 if compute_ns > 0 {
                     let taken = application::compute(compute_ns, &mut self.worker);
                     self.cell(flow.number).add_compute(taken);

@@ -6,7 +6,7 @@
 use std::io;
 use std::os::fd::BorrowedFd;
 
-use iodyno_core::job::{Driver, Interface, Role, Workload};
+use iodyno_core::network::{Driver, Interface, Role, TrafficKind};
 use iodyno_core::units::Nanos;
 use iodyno_sys::datagram::{Calls, Incoming, Outgoing, Patience, MOST_SEGMENTS};
 use iodyno_sys::datagram_ring::{Came, DatagramRing, Happened, Shape};
@@ -14,11 +14,12 @@ use iodyno_sys::errno;
 use iodyno_sys::stream_calls::Completions;
 
 use super::is_server;
+use crate::connections::Connections;
 use crate::error::LoadError;
+use crate::joining::most_joined;
 use crate::rings::frames::Frames;
 use crate::transport::datagram::{Header, Mark};
-use crate::worker::shared::{Shared, State};
-use crate::workload::most_joined;
+use crate::worker::shared::State;
 
 /// chosen: most datagrams that the kernel joins, with room: kernels join up to 64 (`UDP_GRO_CNT_MAX`) and pass on what
 /// was never cut, up to 128.
@@ -34,7 +35,7 @@ const LOOK: Nanos = Nanos(50_000_000);
 
 /// The way and the memory of a worker.
 pub(super) struct Port<'a> {
-    shared: &'a Shared,
+    shared: &'a Connections,
     mark: Mark,
     /// The worker's own, by place.
     sockets: Box<[BorrowedFd<'a>]>,
@@ -86,38 +87,38 @@ fn again() -> io::Error {
 impl<'a> Port<'a> {
     /// For worker `number` with these sockets, messages of up to `taken` bytes in and `given` bytes out.
     pub(super) fn open(
-        shared: &'a Shared,
+        shared: &'a Connections,
         sockets: Box<[BorrowedFd<'a>]>,
         taken: u64,
         given: u64,
     ) -> Result<Self, LoadError> {
         let job = &shared.job;
         let memory = |error: io::Error| LoadError::refused(&error, "get memory for buffers", "message_bytes");
-        let batch = job.batch as usize;
-        let (way, room) = match job.driver {
+        let batch = job.load.batch as usize;
+        let (way, room) = match job.load.driver {
             Driver::IoUring => {
                 let room = if batch > 1 { batch } else { RING_ROOM };
                 (Way::Ring(Box::new(Ring::open(shared, &sockets, room, taken, given)?)), room)
             }
             Driver::Rings => (Way::Frames(Box::new(Frames::open(shared, &sockets)?)), RING_ROOM),
             Driver::Threads | Driver::Epoll | Driver::RoundRobin | Driver::Reflector => {
-                let joined = most_joined(job) as usize;
-                let calls = match calls(job.interface) {
+                let joined = most_joined(&job.load) as usize;
+                let calls = match calls(job.load.interface) {
                     Calls::Plain | Calls::Message if joined > 1 => Calls::Batch,
                     calls => calls,
                 };
                 let room = match calls {
                     Calls::Plain | Calls::Message => 1,
-                    Calls::Batch if job.interface != Interface::Batch => joined,
+                    Calls::Batch if job.load.interface != Interface::Batch => joined,
                     Calls::Batch => batch,
                     // An answer to each of what was joined.
-                    Calls::Segments if job.role == Role::Receive => MOST_JOINED,
+                    Calls::Segments if job.load.role == Role::Receive => MOST_JOINED,
                     Calls::Segments => batch.min(MOST_SEGMENTS),
                 };
                 // A byte more, so that what is too long is seen to be.
                 let incoming = Incoming::new(calls, batch, taken as usize + 1).map_err(memory)?;
                 // A sender's sockets are connected.
-                let incoming = if is_server(job) { incoming } else { incoming.from_one_peer() };
+                let incoming = if is_server(&job.load) { incoming } else { incoming.from_one_peer() };
                 let source = shared.source.bytes();
                 let outgoing = Outgoing::new(calls, room, given as usize, source).map_err(memory)?;
                 (Way::Calls { incoming, outgoing }, room)
@@ -190,7 +191,7 @@ impl<'a> Port<'a> {
     pub(super) fn broken(&mut self) -> Option<(usize, i32)> {
         let Way::Ring(ring) = &mut self.way else { return None };
         // At a server that is the socket of all, which the next call tells of.
-        let sockets = (!is_server(&self.shared.job)).then(|| ring.broken.pop()).flatten();
+        let sockets = (!is_server(&self.shared.job.load)).then(|| ring.broken.pop()).flatten();
         sockets.or_else(|| ring.refused.pop()).map(|(place, number)| (place as usize, number))
     }
 
@@ -290,7 +291,7 @@ impl<'a> Port<'a> {
         match &mut self.way {
             Way::Calls { outgoing, .. } => outgoing.send(self.sockets[place], from, to, patience),
             Way::Ring(ring) if ring.counted => ring.send_counted(self.shared, place, from, to),
-            Way::Ring(ring) => ring.send(if is_server(&self.shared.job) { 0 } else { place }, from, to),
+            Way::Ring(ring) => ring.send(if is_server(&self.shared.job.load) { 0 } else { place }, from, to),
             Way::Frames(frames) => frames.flush().map(|()| to - from),
         }
     }
@@ -298,7 +299,7 @@ impl<'a> Port<'a> {
 
 impl Ring {
     fn open(
-        shared: &Shared,
+        shared: &Connections,
         sockets: &[BorrowedFd<'_>],
         room: usize,
         taken: u64,
@@ -309,10 +310,10 @@ impl Ring {
         let shape = Shape {
             // A byte more, so that what is too long is seen to be.
             received_bytes: taken as usize + 1,
-            named: is_server(job),
+            named: is_server(&job.load),
             slots,
             sent_bytes: given as usize,
-            zero_copy: job.interface == Interface::ZeroCopy,
+            zero_copy: job.load.interface == Interface::ZeroCopy,
         };
         let ring = DatagramRing::new(sockets, shape, shared.source.bytes())
             .map_err(|error| LoadError::refused(&error, "set up io_uring", "driver"))?;
@@ -325,13 +326,13 @@ impl Ring {
             refused: Vec::with_capacity(slots),
             owed: None,
             nothing: false,
-            counted: job.role == Role::Send && job.workload == Workload::Stream,
+            counted: job.load.role == Role::Send && job.load.kind() == TrafficKind::Stream,
         })
     }
 
     /// Takes up to [`MOST_EVENTS`] datagrams; those of the last time are given back.
     #[inline]
-    fn gather(&mut self, shared: &Shared) {
+    fn gather(&mut self, shared: &Connections) {
         for (_, came) in self.came.drain(..) {
             self.ring.give_back(came);
         }
@@ -343,7 +344,7 @@ impl Ring {
     }
 
     #[inline]
-    fn note(&mut self, shared: &Shared, happened: Happened) {
+    fn note(&mut self, shared: &Connections, happened: Happened) {
         match happened {
             Happened::Received(place, came) => self.came.push((place, came)),
             Happened::Nothing(_) => self.nothing = true,
@@ -399,7 +400,13 @@ impl Ring {
 
     /// Sends them and waits until the kernel has decided on all; how many, up to the last that it accepted: one that it
     /// refused before is lost, as in a network, and is not sent again with the others.
-    fn send_counted(&mut self, shared: &Shared, place: usize, from: usize, to: usize) -> io::Result<usize> {
+    fn send_counted(
+        &mut self,
+        shared: &Connections,
+        place: usize,
+        from: usize,
+        to: usize,
+    ) -> io::Result<usize> {
         if let Some((_, number)) = self.owed.take_if(|(broken, _)| *broken == place) {
             return Err(io::Error::from_raw_os_error(number));
         }

@@ -2,9 +2,9 @@
 
 use super::sequence::{Arrival, Sequence};
 use super::server::{Seat, Service};
+use crate::connections::Connections;
 use crate::error::LoadError;
 use crate::transport::datagram::{Header, Kind};
-use crate::worker::shared::Shared;
 use crate::workload::application::compute;
 
 /// What came of each flow.
@@ -15,8 +15,11 @@ pub(super) struct Receipts {
 }
 
 impl Service for Receipts {
-    fn prepare(shared: &Shared, _: usize) -> Result<Self, LoadError> {
-        Ok(Receipts { flows: (0..shared.job.connections).map(|_| Sequence::default()).collect(), new: 0 })
+    fn prepare(shared: &Connections, _: usize) -> Result<Self, LoadError> {
+        Ok(Receipts {
+            flows: (0..shared.job.load.connections).map(|_| Sequence::default()).collect(),
+            new: 0,
+        })
     }
 
     #[inline]
@@ -27,7 +30,7 @@ impl Service for Receipts {
         match self.flows[header.flow as usize].arrive(header.sequence) {
             Arrival::New { lost, reordered } => {
                 let cell = seat.shared.counters.cell(header.flow as usize);
-                let compute_ns = seat.shared.job.compute_ns.0;
+                let compute_ns = seat.shared.job.load.application().compute_ns.0;
                 if compute_ns > 0 {
                     cell.add_compute(compute(compute_ns, &mut seat.worker));
                 }

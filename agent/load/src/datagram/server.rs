@@ -5,7 +5,8 @@ use std::os::fd::AsFd;
 use std::sync::atomic::Ordering::Relaxed;
 
 use iodyno_core::histogram::Recorder;
-use iodyno_core::job::{Driver, Job, Workload};
+use iodyno_core::job::Job;
+use iodyno_core::network::{Driver, Network, TrafficKind};
 use iodyno_core::units::Nanos;
 use iodyno_sys::datagram::{self, Patience};
 use iodyno_sys::epoll::{Epoll, Events, Interest};
@@ -14,9 +15,10 @@ use iodyno_sys::errno;
 use super::counters::Tally;
 use super::port::Port;
 use super::settle;
+use crate::connections::Connections;
 use crate::error::LoadError;
 use crate::transport::datagram::{Header, Kind};
-use crate::worker::shared::{Shared, State};
+use crate::worker::shared::State;
 use crate::worker::Worker;
 
 /// chosen: a server that hears nothing looks so often whether the load is over.
@@ -30,7 +32,7 @@ const LINGER: Nanos = Nanos(1_000_000_000);
 /// What is done with datagrams that came.
 pub(super) trait Service: Sized {
     /// Takes the memory it needs, for up to `room` datagrams to send at a time.
-    fn prepare(shared: &Shared, room: usize) -> Result<Self, LoadError>;
+    fn prepare(shared: &Connections, room: usize) -> Result<Self, LoadError>;
     /// Takes datagram `at` of the last call, whose flow is one of the job's; `false`: it is not of this workload.
     fn take(&mut self, seat: &mut Seat<'_>, at: usize, header: Header) -> bool;
     /// Those of one call were taken.
@@ -43,7 +45,7 @@ pub(super) trait Service: Sized {
 
 /// A server's thread with its socket and its memory.
 pub(super) struct Seat<'a> {
-    pub shared: &'a Shared,
+    pub shared: &'a Connections,
     pub tally: &'a Tally,
     pub port: Port<'a>,
     pub worker: Worker<'a>,
@@ -57,19 +59,19 @@ pub(super) struct Seat<'a> {
 }
 
 /// Serves as worker `number` to the end.
-pub(super) fn serve<S: Service>(shared: &Shared, number: usize) {
+pub(super) fn serve<S: Service>(shared: &Connections, number: usize) {
     let job = &shared.job;
     let made = settle(shared, number)
         .and_then(|()| {
             let own = Box::from([shared.sockets[number].as_fd()]);
-            Port::open(shared, own, job.message_bytes.0, job.answer_bytes.0)
+            Port::open(shared, own, job.load.message_bytes.0, job.load.answer_bytes().0)
         })
         .and_then(|port| Ok((S::prepare(shared, port.room())?, port, Waiting::on(shared, number)?)));
     let (mut service, port, waiting) = match made {
         Ok(made) => made,
         Err(error) => return shared.report(error),
     };
-    let ends = Ends::of(job.connections as usize);
+    let ends = Ends::of(job.load.connections as usize);
     let Some(worker) = Worker::await_start(shared, number) else { return };
     let mut seat = Seat {
         shared,
@@ -87,8 +89,10 @@ pub(super) fn serve<S: Service>(shared: &Shared, number: usize) {
 }
 
 /// Whether all there is is one flow with one request under way.
-fn alternates(job: &Job) -> bool {
-    job.workload == Workload::RequestResponse && job.connections == 1 && job.outstanding == 1
+fn alternates(job: &Job<Network>) -> bool {
+    job.load.kind() == TrafficKind::RequestResponse
+        && job.load.connections == 1
+        && job.load.outstanding() == 1
 }
 
 /// How a server waits when there is nothing to take.
@@ -104,16 +108,16 @@ enum Waiting {
 }
 
 impl Waiting {
-    fn on(shared: &Shared, number: usize) -> Result<Self, LoadError> {
+    fn on(shared: &Connections, number: usize) -> Result<Self, LoadError> {
         let socket = shared.sockets[number].as_fd();
         let refused = |error: std::io::Error| LoadError::refused(&error, "wait on the socket", "driver");
-        if shared.job.driver == Driver::IoUring {
+        if shared.job.load.driver == Driver::IoUring {
             return Ok(Waiting::Ring);
         }
-        if shared.job.spins {
+        if shared.job.load.spins() {
             return Ok(Waiting::Spinning);
         }
-        if shared.job.driver == Driver::Epoll {
+        if shared.job.load.driver == Driver::Epoll {
             let epoll = Epoll::new().map_err(refused)?;
             epoll.add(socket, Interest::Readable, 0).map_err(refused)?;
             return Ok(Waiting::Epoll(epoll, Events::with_capacity(1)));
@@ -227,7 +231,7 @@ impl Seat<'_> {
 
     /// Whether it has to look whether more can come.
     fn is_near_its_end(&self) -> bool {
-        let ended = self.shared.flows_ended.load(Relaxed) >= self.shared.job.connections;
+        let ended = self.shared.flows_ended.load(Relaxed) >= self.shared.job.load.connections;
         ended || self.worker.is_due() || self.shared.state() != State::Going
     }
 
@@ -235,7 +239,7 @@ impl Seat<'_> {
     #[cold]
     fn is_over(&mut self) -> bool {
         self.worker.tick();
-        self.shared.flows_ended.load(Relaxed) >= self.shared.job.connections
+        self.shared.flows_ended.load(Relaxed) >= self.shared.job.load.connections
             || self.worker.now >= self.worker.due().saturating_add(LINGER.0)
             || self.shared.state() != State::Going
     }
@@ -243,7 +247,7 @@ impl Seat<'_> {
     /// The socket broke, and every flow with it.
     #[cold]
     fn fail(&mut self, number: i32) {
-        (0..self.shared.job.connections as usize).for_each(|flow| self.worker.failed(flow, number));
+        (0..self.shared.job.load.connections as usize).for_each(|flow| self.worker.failed(flow, number));
     }
 
     /// Has the service take what one call gave.
@@ -252,7 +256,7 @@ impl Seat<'_> {
         if let (Some(batches), 1..) = (self.batches, received) {
             batches.record(received as u64);
         }
-        let flows = self.shared.job.connections;
+        let flows = self.shared.job.load.connections;
         for at in 0..received {
             match self.port.header(at) {
                 Some(header) if header.flow < flows && service.take(self, at, header) => {}

@@ -6,7 +6,8 @@ use std::io;
 use std::os::fd::BorrowedFd;
 
 use iodyno_core::histogram::Recorder;
-use iodyno_core::job::{Driver, DATAGRAM_HEADER_BYTES};
+use iodyno_core::limits::DATAGRAM_HEADER_BYTES;
+use iodyno_core::network::Driver;
 use iodyno_core::units::Nanos;
 use iodyno_sys::datagram::Patience;
 use iodyno_sys::epoll::{Epoll, Events, Interest};
@@ -16,10 +17,11 @@ use super::counters::Tally;
 use super::farewell::{self, Parting};
 use super::port::Port;
 use super::{settle, End};
+use crate::connections::Connections;
 use crate::error::LoadError;
 use crate::transport::datagram::{Header, Kind};
 use crate::worker::arrivals::{Arrivals, Claim};
-use crate::worker::shared::{Shared, State};
+use crate::worker::shared::State;
 use crate::worker::Worker;
 use crate::workload::application;
 use crate::workload::lengths::Lengths;
@@ -45,12 +47,12 @@ struct Flow<'a> {
     open: bool,
 }
 
-pub(super) fn drive(shared: &Shared, number: usize) {
+pub(super) fn drive(shared: &Connections, number: usize) {
     let job = &shared.job;
     // Nothing but the word that the end is known comes back.
     let end = End::of(shared);
     let sockets = shared.share_of(number).map(|flow| end.socket(flow)).collect();
-    let made = settle(shared, number).and_then(|()| Port::open(shared, sockets, 0, job.message_bytes.0));
+    let made = settle(shared, number).and_then(|()| Port::open(shared, sockets, 0, job.load.message_bytes.0));
     let port = match made {
         Ok(made) => made,
         Err(error) => return shared.report(error),
@@ -69,7 +71,7 @@ pub(super) fn drive(shared: &Shared, number: usize) {
         })
         .collect();
     // On a ring, flows take turns: what one of them waits for is what all wait for.
-    let waiting = match (job.driver == Driver::Epoll).then(|| wait_on(&flows)).transpose() {
+    let waiting = match (job.load.driver == Driver::Epoll).then(|| wait_on(&flows)).transpose() {
         Ok(waiting) => waiting,
         Err(error) => return shared.report(LoadError::refused(&error, "wait on the sockets", "connections")),
     };
@@ -92,7 +94,7 @@ pub(super) fn drive(shared: &Shared, number: usize) {
                 sender.send_when_due(&mut flows, arrivals, claims, (claimed, due));
             }
         }
-        None if job.driver == Driver::Threads => sender.send_alone(&mut flows),
+        None if job.load.driver == Driver::Threads => sender.send_alone(&mut flows),
         None => sender.send_by_turns(&mut flows),
         Some((epoll, events)) => sender.send_in_turns(&mut flows, &epoll, events),
     }
@@ -133,7 +135,7 @@ enum Sent {
 }
 
 struct Sender<'a> {
-    shared: &'a Shared,
+    shared: &'a Connections,
     tally: &'a Tally,
     batches: Option<&'a Recorder>,
     port: Port<'a>,
@@ -258,8 +260,8 @@ impl Sender<'_> {
     fn send(&mut self, flow: &mut Flow, room: usize, patience: Patience) -> Sent {
         let job = &self.shared.job;
         let cell = self.shared.counters.cell(flow.number as usize);
-        if job.compute_ns.0 > 0 {
-            cell.add_compute(application::compute(job.compute_ns.0, &mut self.worker));
+        if job.load.application().compute_ns.0 > 0 {
+            cell.add_compute(application::compute(job.load.application().compute_ns.0, &mut self.worker));
         }
         let mut written = 0;
         while written < room {

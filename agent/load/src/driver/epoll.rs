@@ -8,9 +8,9 @@ use iodyno_core::units::Nanos;
 use iodyno_sys::affinity;
 use iodyno_sys::epoll::{Epoll, Events, Interest};
 
+use crate::connections::Connections;
 use crate::error::LoadError;
 use crate::transport::Link;
-use crate::worker::shared::Shared;
 use crate::worker::Worker;
 use crate::workload::{Activity, Step};
 
@@ -37,7 +37,11 @@ struct Slot<A, L> {
     paused_until: u64,
 }
 
-pub(crate) fn drive<A: Activity, L: Link>(shared: &Shared, number: usize, make: impl Fn(usize) -> (A, L)) {
+pub(crate) fn drive<A: Activity, L: Link>(
+    shared: &Connections,
+    number: usize,
+    make: impl Fn(usize) -> (A, L),
+) {
     let cpu = shared.cpus[number % shared.cpus.len()];
     if let Err(error) = affinity::restrict(&[cpu]) {
         return shared.report(LoadError::refused(&error, &format!("run on CPU {cpu}"), "cpus"));
@@ -107,7 +111,7 @@ struct Round<'a, A, L> {
     /// End of each pause, and whose it is. An entry whose slot pauses no longer, or longer, means nothing.
     pauses: BinaryHeap<Reverse<(u64, usize)>>,
     worker: Worker<'a>,
-    shared: &'a Shared,
+    shared: &'a Connections,
 }
 
 impl<A: Activity, L: Link> Round<'_, A, L> {
@@ -169,7 +173,7 @@ impl<A: Activity, L: Link> Round<'_, A, L> {
         match &self.waiting.epoll {
             Some(epoll) => {
                 let asked = self.worker.now;
-                let sleep = match self.shared.job.spins {
+                let sleep = match self.shared.job.load.spins() {
                     true => Some(0),
                     false => (until < u64::MAX).then(|| self.worker.sleep_ns(until)),
                 };

@@ -16,7 +16,7 @@ use std::collections::BinaryHeap;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
-use iodyno_core::job::{Interface, Workload};
+use iodyno_core::network::{Interface, TrafficKind};
 use iodyno_core::units::Nanos;
 use iodyno_sys::buffer::ReceiveScratch;
 use iodyno_sys::socket::{self, Direction};
@@ -24,11 +24,12 @@ use iodyno_sys::stream_calls::Completions;
 use iodyno_sys::stream_ring::{Completion, Kind, StreamRing};
 use iodyno_sys::{affinity, errno};
 
+use crate::connections::Connections;
 use crate::error::LoadError;
+use crate::joining::READ_BYTES;
 use crate::transport::Link;
-use crate::worker::shared::Shared;
 use crate::worker::Worker;
-use crate::workload::{Activity, Step, READ_BYTES};
+use crate::workload::{Activity, Step};
 
 /// chosen: longest message whose send is taken for accepted: what the smallest send buffer usually has room for.
 const QUIET_BYTES: u64 = 64 << 10;
@@ -207,7 +208,7 @@ struct Slot<'a, A> {
     paused_until: u64,
 }
 
-pub(super) fn drive<A: Activity>(shared: &Shared, number: usize, make: impl Fn(usize) -> A) {
+pub(super) fn drive<A: Activity>(shared: &Connections, number: usize, make: impl Fn(usize) -> A) {
     let cpu = shared.cpus[number % shared.cpus.len()];
     if let Err(error) = affinity::restrict(&[cpu]) {
         return shared.report(LoadError::refused(&error, &format!("run on CPU {cpu}"), "cpus"));
@@ -219,15 +220,15 @@ pub(super) fn drive<A: Activity>(shared: &Shared, number: usize, make: impl Fn(u
         Err(error) => return shared.report(LoadError::refused(&error, "set up io_uring", "driver")),
     };
     let job = &shared.job;
-    let exchanges = job.workload == Workload::RequestResponse;
+    let exchanges = job.load.kind() == TrafficKind::RequestResponse;
     let manner = Manner {
         quiet: exchanges
-            && job.interface != Interface::ZeroCopy
-            && job.message_bytes.0.max(job.answer_bytes.0) <= QUIET_BYTES,
-        zero_copy: job.interface == Interface::ZeroCopy,
+            && job.load.interface != Interface::ZeroCopy
+            && job.load.message_bytes.0.max(job.load.answer_bytes().0) <= QUIET_BYTES,
+        zero_copy: job.load.interface == Interface::ZeroCopy,
         // One that pauses must leave in the kernel what it does not read.
-        again: !job.plays_application(),
-        discards: job.discards,
+        again: !job.load.application().is_any(),
+        discards: job.load.stream().is_some_and(|stream| stream.discards),
     };
     let slots: Vec<Slot<'_, A>> = shared
         .share_of(number)
@@ -252,7 +253,7 @@ struct Round<'a, 'w, A> {
     /// End of each pause, and whose it is.
     pauses: BinaryHeap<Reverse<(u64, usize)>>,
     worker: Worker<'w>,
-    shared: &'w Shared,
+    shared: &'w Connections,
     /// The connection that is looked at next.
     looked: usize,
 }

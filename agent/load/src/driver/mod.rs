@@ -4,13 +4,14 @@ mod connect;
 mod epoll;
 mod io_uring;
 mod round_robin;
-mod supported;
 pub(crate) mod threads;
 
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 
-use iodyno_core::job::{Direction, Driver, Interface, Role, Transport, Workload};
+use iodyno_core::network::{Direction, Driver, Interface, Role, TrafficKind, Transport};
 
+use crate::connections::Connections;
+use crate::prepared::Work;
 use crate::transport::calls::Calls;
 use crate::transport::null::Null;
 use crate::transport::plain::Plain;
@@ -23,26 +24,36 @@ use crate::workload::multiplex::{MultiplexedAnswer, MultiplexedRequest};
 use crate::workload::open::Open;
 use crate::workload::pipeline::{PipelinedAnswer, PipelinedRequest};
 use crate::workload::request_response::{Answer, Request};
-use crate::workload::script;
 use crate::workload::stream::{Receive, ReceiveWhole, Transmit};
 use crate::workload::Activity;
 
-pub use supported::supports;
-
-/// Carries out what worker `number` has to do, from its own thread, to the end. The registry of workloads and
-/// transports.
-pub(crate) fn work(shared: &Shared, number: usize) {
-    let job = &shared.job;
-    if let Some(script) = &shared.script {
-        return script::carry_out(shared, &script.run, number);
+impl Work for Connections {
+    fn shared(&self) -> &Shared {
+        Connections::shared(self)
     }
-    match (job.workload, job.transport) {
+
+    fn carry_out(&self, number: usize) {
+        work(self, number);
+    }
+
+    fn connections(&self) -> u32 {
+        self.job.load.connections
+    }
+
+    fn sockets(&self) -> &[OwnedFd] {
+        &self.sockets
+    }
+}
+
+/// The registry of workloads and transports.
+fn work(shared: &Connections, number: usize) {
+    let job = &shared.job;
+    let plain = job.load.stream().is_none_or(|stream| !stream.cork && !stream.discards);
+    match (job.load.kind(), job.load.transport) {
         (_, transport) if transport.is_datagram() => crate::datagram::work(shared, number),
-        (Workload::ConnectRequestResponse, _) => connect::drive(shared, number),
+        (TrafficKind::ConnectRequestResponse, _) => connect::drive(shared, number),
         (_, Transport::Tcp | Transport::Unix | Transport::Vsock)
-            if matches!(job.interface, Interface::ReadWrite | Interface::Batch)
-                && !job.cork
-                && !job.discards =>
+            if plain && matches!(job.load.interface, Interface::ReadWrite | Interface::Batch) =>
         {
             carry(shared, number, |at| Plain(shared.sockets[at].as_fd()));
         }
@@ -53,64 +64,65 @@ pub(crate) fn work(shared: &Shared, number: usize) {
             socket: shared.sockets[at].as_fd(),
             session: &shared.tls_sessions[at],
         }),
-        (Workload::Stream, Transport::Null) => {
+        (TrafficKind::Stream, Transport::Null) => {
             drive(shared, number, |at| (Transmit::of(job, at), Null));
         }
-        // Jobs are checked for the rest ([`supports`]), and idle ones have no workers.
+        // Jobs are checked for the rest ([`crate::supported`]).
         _ => {}
     }
 }
 
 /// The registry of workloads on connections that are up.
-fn carry<L: Link>(shared: &Shared, number: usize, link: impl Fn(usize) -> L) {
+fn carry<L: Link>(shared: &Connections, number: usize, link: impl Fn(usize) -> L) {
     let job = &shared.job;
-    let pipelined = job.outstanding > 1;
-    match (job.workload, job.role, job.direction) {
+    let pipelined = job.load.outstanding() > 1;
+    let multiplexed = job.load.exchange().is_some_and(|exchange| exchange.multiplexed);
+    match (job.load.kind(), job.load.role, job.load.direction()) {
         // One of the two threads of a connection for each way.
-        (Workload::Stream, _, Direction::Both) if job.driver == Driver::Threads => {
-            if number < job.connections as usize {
+        (TrafficKind::Stream, _, Direction::Both) if job.load.driver == Driver::Threads => {
+            if number < job.load.connections as usize {
                 submit(shared, number, |at| (Transmit::beside(job, at), link(at)));
             } else {
                 submit(shared, number, |at| (Receive::BESIDE, link(at)));
             }
         }
-        (Workload::Stream, _, Direction::Both) => {
+        (TrafficKind::Stream, _, Direction::Both) => {
             submit(shared, number, |at| (Duplex::of(job, at), link(at)))
         }
-        (Workload::Stream, ..) if job.writes_stream() => {
+        (TrafficKind::Stream, ..) if job.load.writes_stream() => {
             drive(shared, number, |at| (Transmit::of(job, at), link(at)));
         }
-        (Workload::Stream, ..) if job.driver == Driver::RoundRobin => {
+        (TrafficKind::Stream, ..) if job.load.driver == Driver::RoundRobin => {
             drive(shared, number, |at| (ReceiveWhole::of(job), link(at)));
         }
-        (Workload::Stream, ..) => drive(shared, number, |at| (Receive::ALONE, link(at))),
-        (Workload::RequestResponse, Role::Send, _) if job.multiplexed => {
+        (TrafficKind::Stream, ..) => drive(shared, number, |at| (Receive::ALONE, link(at))),
+        (TrafficKind::RequestResponse, Role::Send, _) if multiplexed => {
             let source = shared.source.bytes();
             drive(shared, number, |at| (MultiplexedRequest::of(job, at, source), link(at)));
         }
-        (Workload::RequestResponse, ..) if job.multiplexed => {
+        (TrafficKind::RequestResponse, ..) if multiplexed => {
             let source = shared.source.bytes();
             drive(shared, number, |at| (MultiplexedAnswer::of(job, at, source), link(at)));
         }
-        (Workload::RequestResponse, Role::Send, _) if pipelined => {
+        (TrafficKind::RequestResponse, Role::Send, _) if pipelined => {
             drive(shared, number, |at| (PipelinedRequest::of(job, at), link(at)));
         }
-        (Workload::RequestResponse, ..) if pipelined => {
+        (TrafficKind::RequestResponse, ..) if pipelined => {
             drive(shared, number, |at| (PipelinedAnswer::of(job, at), link(at)));
         }
-        (Workload::RequestResponse, Role::Send, _) => {
+        (TrafficKind::RequestResponse, Role::Send, _) => {
             drive(shared, number, |at| (Request::of(job, at), link(at)));
         }
-        (Workload::RequestResponse, ..) => drive(shared, number, |at| (Answer::of(job, at), link(at))),
+        (TrafficKind::RequestResponse, ..) => drive(shared, number, |at| (Answer::of(job, at), link(at))),
         // The others have no such connections.
         _ => {}
     }
 }
 
 /// Puts the job's application around the activity, where it asks for one.
-fn drive<A: Activity, L: Link>(shared: &Shared, number: usize, make: impl Fn(usize) -> (A, L)) {
+fn drive<A: Activity, L: Link>(shared: &Connections, number: usize, make: impl Fn(usize) -> (A, L)) {
     let job = &shared.job;
-    if !job.plays_application() {
+    if !job.load.application().is_any() {
         return arrive(shared, number, make);
     }
     arrive(shared, number, |at| {
@@ -120,7 +132,7 @@ fn drive<A: Activity, L: Link>(shared: &Shared, number: usize, make: impl Fn(usi
 }
 
 /// Puts the job's open loop around the activity, where it has one.
-fn arrive<A: Activity, L: Link>(shared: &Shared, number: usize, make: impl Fn(usize) -> (A, L)) {
+fn arrive<A: Activity, L: Link>(shared: &Connections, number: usize, make: impl Fn(usize) -> (A, L)) {
     let Some(arrivals) = &shared.counters.open_loop else {
         return submit(shared, number, make);
     };
@@ -132,8 +144,8 @@ fn arrive<A: Activity, L: Link>(shared: &Shared, number: usize, make: impl Fn(us
 }
 
 /// The registry of drivers.
-fn submit<A: Activity, L: Link>(shared: &Shared, number: usize, make: impl Fn(usize) -> (A, L)) {
-    match shared.job.driver {
+fn submit<A: Activity, L: Link>(shared: &Connections, number: usize, make: impl Fn(usize) -> (A, L)) {
+    match shared.job.load.driver {
         Driver::Threads => threads::drive(shared, number, make),
         Driver::Epoll => epoll::drive(shared, number, make),
         Driver::RoundRobin => round_robin::drive(shared, number, make),

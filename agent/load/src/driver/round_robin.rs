@@ -6,9 +6,9 @@
 
 use iodyno_sys::affinity;
 
+use crate::connections::Connections;
 use crate::error::LoadError;
 use crate::transport::Link;
-use crate::worker::shared::Shared;
 use crate::worker::Worker;
 use crate::workload::{Activity, Step};
 
@@ -19,7 +19,11 @@ struct Slot<A, L> {
     connection: usize,
 }
 
-pub(crate) fn drive<A: Activity, L: Link>(shared: &Shared, number: usize, make: impl Fn(usize) -> (A, L)) {
+pub(crate) fn drive<A: Activity, L: Link>(
+    shared: &Connections,
+    number: usize,
+    make: impl Fn(usize) -> (A, L),
+) {
     let cpu = shared.cpus[number % shared.cpus.len()];
     if let Err(error) = affinity::restrict(&[cpu]) {
         return shared.report(LoadError::refused(&error, &format!("run on CPU {cpu}"), "cpus"));
@@ -39,7 +43,7 @@ pub(crate) fn drive<A: Activity, L: Link>(shared: &Shared, number: usize, make: 
 
 /// Gives one connection its turn; `false`: it was its last.
 #[inline]
-fn visit<A: Activity, L: Link>(slot: &mut Slot<A, L>, worker: &mut Worker<'_>, shared: &Shared) -> bool {
+fn visit<A: Activity, L: Link>(slot: &mut Slot<A, L>, worker: &mut Worker<'_>, shared: &Connections) -> bool {
     let cell = shared.counters.cell(slot.connection);
     loop {
         if A::UNTIL_DUE && worker.is_due() {

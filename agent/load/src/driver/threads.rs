@@ -2,19 +2,23 @@
 
 use iodyno_sys::affinity;
 
+use crate::connections::Connections;
 use crate::error::LoadError;
 use crate::transport::Link;
 use crate::worker::counters::Cell;
-use crate::worker::shared::Shared;
 use crate::worker::Worker;
 use crate::workload::{Activity, Step};
 
-pub(crate) fn drive<A: Activity, L: Link>(shared: &Shared, number: usize, make: impl Fn(usize) -> (A, L)) {
+pub(crate) fn drive<A: Activity, L: Link>(
+    shared: &Connections,
+    number: usize,
+    make: impl Fn(usize) -> (A, L),
+) {
     // To the job's CPUs as a set: the scheduler spreads many threads better than a fixed assignment.
     if let Err(error) = affinity::restrict(&shared.cpus) {
         return shared.report(LoadError::refused(&error, "run on the CPUs of the job", "cpus"));
     }
-    let connection = number % shared.job.connections as usize;
+    let connection = number % shared.job.load.connections as usize;
     let (activity, link) = make(connection);
     let Some(mut worker) = Worker::await_start(shared, number) else { return };
     run(activity, &link, &mut worker, shared.counters.cell(connection), connection);

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use iodyno_core::job::{Job, SocketOptionsObtained, Workload};
+use iodyno_core::job::Job;
 use iodyno_core::message::ErrorCode;
+use iodyno_core::network::{Network, SocketOptionsObtained};
 use iodyno_core::units::Nanos;
 use iodyno_sys::endpoint::Endpoint;
 use iodyno_sys::epoll::{Epoll, Events, Interest};
@@ -14,10 +15,10 @@ use iodyno_sys::{clock, errno};
 use super::options::{self, ReadBack};
 use super::{blocking, index_in, time_for_all, too_few, ACKNOWLEDGED, LOOK, PREAMBLE_BYTES};
 use crate::cancel::Cancel;
+use crate::connections::Connections;
 use crate::error::LoadError;
 use crate::prepared::Prepared;
 use crate::transport::meeting::{self, Listening};
-use crate::workload::script;
 
 /// chosen: how long a connection may take to show the token.
 const TIME_TO_PROVE: Nanos = Nanos(2_000_000_000);
@@ -34,27 +35,28 @@ const LISTENER: u64 = 0;
 
 /// A receiver of connections that listens and has accepted nothing yet.
 pub(crate) struct Listener {
-    job: Job,
+    job: Job<Network>,
     cancel: Cancel,
     socket: Listening,
     address: Endpoint,
 }
 
 impl Listener {
-    pub(super) fn open(job: &Job, address: Endpoint, cancel: &Cancel) -> Result<Self, LoadError> {
+    pub(super) fn open(job: &Job<Network>, address: Endpoint, cancel: &Cancel) -> Result<Self, LoadError> {
         let place = address.to_string();
         let refused = |error: std::io::Error| LoadError::refused(&error, "listen", &place);
         let socket = address.socket(false).map_err(refused)?;
-        options::ask(socket.as_fd(), &job.socket)?;
+        options::ask(socket.as_fd(), &job.load.socket)?;
         if let Endpoint::Inet(_) = address {
             socket::set(socket.as_fd(), Setting::ReuseAddress, 1).map_err(refused)?;
         }
         let (socket, address) = meeting::bind(socket, &address).map_err(refused)?;
-        if job.connects_anew() && blocking(job.driver) {
+        if job.load.connects_anew() && blocking(job.load.driver) {
             // Before anybody can come: what waits in the backlog has the times of the socket as it was then.
             socket::set_timeouts(socket.as_fd(), CALL_LOOK).map_err(refused)?;
         }
-        socket::listen(socket.as_fd(), job.connections.saturating_add(SPARE_BACKLOG)).map_err(refused)?;
+        socket::listen(socket.as_fd(), job.load.connections.saturating_add(SPARE_BACKLOG))
+            .map_err(refused)?;
         Ok(Listener { job: job.clone(), cancel: cancel.clone(), socket, address })
     }
 
@@ -64,19 +66,18 @@ impl Listener {
 
     pub(super) fn accept_all(self) -> Result<Prepared, LoadError> {
         let Listener { job, cancel, socket, address } = self;
-        if job.workload == Workload::Script {
-            return script::accept(&job, socket.into_socket(), &cancel);
-        }
         let (sockets, obtained, foreign) =
             Door::open(&job, socket.as_fd(), address.clone())?.keep_all(&cancel)?;
-        if job.connects_anew() {
-            socket::set_blocking(socket.as_fd(), blocking(job.driver))
+        if job.load.connects_anew() {
+            socket::set_blocking(socket.as_fd(), blocking(job.load.driver))
                 .map_err(|error| LoadError::refused(&error, "listen", &address.to_string()))?;
-            return Prepared::new(&job, Vec::new(), Vec::new(), Some(socket), obtained, foreign, &cancel);
+            let connections = Connections::new(&job, Vec::new(), Vec::new(), Some(socket), &cancel)?;
+            return Prepared::new(connections, obtained, foreign);
         }
         drop(socket);
         let sessions = super::sessions(&job, &sockets, &cancel)?;
-        Prepared::new(&job, sockets, sessions, None, obtained, foreign, &cancel)
+        let connections = Connections::new(&job, sockets, sessions, None, &cancel)?;
+        Prepared::new(connections, obtained, foreign)
     }
 }
 
@@ -99,7 +100,7 @@ enum Proof {
 }
 
 struct Door<'a> {
-    job: &'a Job,
+    job: &'a Job<Network>,
     token: [u8; 16],
     listener: BorrowedFd<'a>,
     address: Endpoint,
@@ -114,7 +115,7 @@ struct Door<'a> {
 }
 
 impl<'a> Door<'a> {
-    fn open(job: &'a Job, listener: BorrowedFd<'a>, address: Endpoint) -> Result<Self, LoadError> {
+    fn open(job: &'a Job<Network>, listener: BorrowedFd<'a>, address: Endpoint) -> Result<Self, LoadError> {
         let place = address.to_string();
         let refused = |error: std::io::Error| LoadError::refused(&error, "wait for connections", &place);
         let epoll = Epoll::new().map_err(refused)?;
@@ -127,7 +128,7 @@ impl<'a> Door<'a> {
             epoll,
             unproven: BTreeMap::new(),
             next_key: LISTENER + 1,
-            kept: (0..job.connections).map(|_| None).collect(),
+            kept: (0..job.load.connections).map(|_| None).collect(),
             kept_count: 0,
             options: ReadBack::default(),
             foreign: 0,
@@ -135,7 +136,7 @@ impl<'a> Door<'a> {
     }
 
     fn keep_all(mut self, cancel: &Cancel) -> Result<(Vec<OwnedFd>, SocketOptionsObtained, u32), LoadError> {
-        let deadline = clock::monotonic().plus(time_for_all(self.job.connections));
+        let deadline = clock::monotonic().plus(time_for_all(self.job.load.connections));
         let mut events = Events::with_capacity(256);
         while self.kept_count < self.kept.len() {
             if cancel.is_cancelled() {
@@ -143,7 +144,7 @@ impl<'a> Door<'a> {
             }
             if clock::monotonic() >= deadline {
                 let advice = "see what the sender reported, and look for a firewall between the hosts";
-                return Err(too_few(self.kept_count, self.job.connections, &self.address, advice));
+                return Err(too_few(self.kept_count, self.job.load.connections, &self.address, advice));
             }
             self.epoll.wait(&mut events, Some(LOOK)).map_err(|error| self.refused(&error))?;
             for key in events.keys() {
@@ -216,7 +217,7 @@ impl<'a> Door<'a> {
             .epoll
             .remove(socket.as_fd())
             .and_then(|()| socket::send(socket.as_fd(), &[ACKNOWLEDGED]).map(drop))
-            .and_then(|()| socket::set_blocking(socket.as_fd(), blocking(self.job.driver)));
+            .and_then(|()| socket::set_blocking(socket.as_fd(), blocking(self.job.load.driver)));
         outcome.map_err(|error| {
             LoadError::new(
                 ErrorCode::Transport,
@@ -226,7 +227,7 @@ impl<'a> Door<'a> {
             )
         })?;
         if !self.address.accepts_with_options() {
-            options::ask(socket.as_fd(), &self.job.socket)?;
+            options::ask(socket.as_fd(), &self.job.load.socket)?;
         }
         options::ask_last(socket.as_fd(), self.job)?;
         self.options.add(socket.as_fd());

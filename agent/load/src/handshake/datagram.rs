@@ -6,20 +6,23 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use iodyno_core::job::{Driver, Interface, Job, Role, SocketOptionsObtained, Workload};
+use iodyno_core::job::Job;
 use iodyno_core::message::ErrorCode;
+use iodyno_core::network::{Driver, Interface, Network, Role, SocketOptionsObtained, TrafficKind};
 use iodyno_core::units::{Bytes, Nanos};
 use iodyno_sys::datagram::{self, Calls, Incoming, Outgoing, Patience};
 use iodyno_sys::epoll::{Epoll, Events, Interest};
 use iodyno_sys::socket::{self, Setting};
-use iodyno_sys::{affinity, clock, errno};
+use iodyno_sys::{clock, errno};
 
 use super::options::{self, ReadBack};
 use super::{blocking, time_for_all, too_few, LOOK};
 use crate::cancel::Cancel;
+use crate::connections::Connections;
 use crate::error::LoadError;
 use crate::prepared::Prepared;
 use crate::transport::datagram::{Header, Kind, Mark, HEADER_BYTES};
+use crate::worker::shared::cpus_of;
 
 /// chosen: how long a hello may go unanswered before it is said again; many round trips of any path that loads go
 /// over.
@@ -37,7 +40,7 @@ const ROOM: usize = HEADER_BYTES + 1;
 
 /// A receiver of datagrams whose port is bound.
 pub(crate) struct Listener {
-    job: Job,
+    job: Job<Network>,
     cancel: Cancel,
     /// One a thread of the server.
     sockets: Vec<OwnedFd>,
@@ -45,7 +48,7 @@ pub(crate) struct Listener {
 }
 
 impl Listener {
-    pub(super) fn open(job: &Job, address: SocketAddr, cancel: &Cancel) -> Result<Self, LoadError> {
+    pub(super) fn open(job: &Job<Network>, address: SocketAddr, cancel: &Cancel) -> Result<Self, LoadError> {
         let place = address.to_string();
         let refused = |error: io::Error| LoadError::refused(&error, "bind a UDP socket", &place);
         let mut listener =
@@ -53,14 +56,14 @@ impl Listener {
         let threads = server_threads(job)?;
         for _ in 0..threads {
             let socket = datagram::udp(&address).map_err(refused)?;
-            options::ask_any(socket.as_fd(), &job.socket)?;
+            options::ask_any(socket.as_fd(), &job.load.socket)?;
             if threads > 1 {
                 socket::set(socket.as_fd(), Setting::ReusePort, 1).map_err(refused)?;
             }
             // The first may have been told to take any port, which the others share.
             super::be_at(socket.as_fd(), &listener.address).map_err(refused)?;
             listener.address = socket::local_address(socket.as_fd()).map_err(refused)?;
-            offload(socket.as_fd(), job, job.answer_bytes)?;
+            offload(socket.as_fd(), job, job.load.answer_bytes())?;
             listener.sockets.push(socket);
         }
         Ok(listener)
@@ -81,25 +84,23 @@ impl Listener {
                 .map_err(|error| LoadError::refused(&error, "set up a socket", &address.to_string()))?;
             options.add(socket.as_fd());
         }
-        Prepared::new(&job, sockets, Vec::new(), None, options.finish(), foreign, &cancel)
+        let connections = Connections::new(&job, sockets, Vec::new(), None, &cancel)?;
+        Prepared::new(connections, options.finish(), foreign)
     }
 }
 
 /// Sockets and threads of a server: one a CPU of the job, and no more than there are flows.
-fn server_threads(job: &Job) -> Result<usize, LoadError> {
+fn server_threads(job: &Job<Network>) -> Result<usize, LoadError> {
     // What a ring takes goes to one thread, whatever the flow.
-    if job.driver == Driver::Rings {
+    if job.load.driver == Driver::Rings {
         return Ok(1);
     }
-    let allowed =
-        affinity::allowed().map_err(|error| LoadError::refused(&error, "read the allowed CPUs", "cpus"))?;
-    let cpus = if job.cpus.is_empty() { allowed.len() } else { job.cpus.len() };
-    Ok(cpus.clamp(1, job.connections as usize))
+    Ok(cpus_of(job)?.len().clamp(1, job.load.connections as usize))
 }
 
 /// Acknowledges every flow of `job` on `sockets`; gives how many datagrams were not of the trial.
 pub(crate) fn greet(
-    job: &Job,
+    job: &Job<Network>,
     sockets: &[OwnedFd],
     address: SocketAddr,
     cancel: &Cancel,
@@ -114,9 +115,9 @@ pub(crate) fn greet(
         epoll.add(socket.as_fd(), Interest::Readable, key).map_err(refused)?;
     }
     let mut events = Events::with_capacity(sockets.len());
-    let mut flows = vec![Flow::Unknown; job.connections as usize];
+    let mut flows = vec![Flow::Unknown; job.load.connections as usize];
     let (mut known, mut confirmed, mut foreign) = (0, 0, 0_u32);
-    let deadline = clock::monotonic().plus(time_for_all(job.connections));
+    let deadline = clock::monotonic().plus(time_for_all(job.load.connections));
     let mut last_word = clock::monotonic();
     while confirmed < flows.len() {
         if cancel.is_cancelled() {
@@ -128,7 +129,7 @@ pub(crate) fn greet(
         }
         if now >= deadline && known < flows.len() {
             let advice = "see what the sender reported, and look for a firewall between the hosts";
-            return Err(too_few(known, job.connections, &address, advice));
+            return Err(too_few(known, job.load.connections, &address, advice));
         }
         epoll.wait(&mut events, Some(LOOK)).map_err(refused)?;
         for key in events.keys() {
@@ -182,24 +183,26 @@ enum Flow {
 
 /// The sender's side: brings every flow of `job` up.
 pub(super) fn all(
-    job: &Job,
+    job: &Job<Network>,
     address: SocketAddr,
     cancel: &Cancel,
 ) -> Result<(Vec<OwnedFd>, SocketOptionsObtained), LoadError> {
-    let mut sockets = Vec::with_capacity(job.connections as usize);
+    let mut sockets = Vec::with_capacity(job.load.connections as usize);
     let mut options = ReadBack::default();
-    for flow in 0..job.connections {
+    for flow in 0..job.load.connections {
         let socket = open_flow(job, flow, address)?;
         options.add(socket.as_fd());
         sockets.push(socket);
     }
-    let deadline = clock::monotonic().plus(time_for_all(job.connections));
+    let deadline = clock::monotonic().plus(time_for_all(job.load.connections));
     for (batch, first) in sockets.chunks(MOST_IN_FLIGHT).zip((0..).step_by(MOST_IN_FLIGHT)) {
         say_hello(job, batch, first, address, deadline, cancel)?;
     }
     for socket in &sockets {
-        socket::set_blocking(socket.as_fd(), blocking(job.driver))
-            .and_then(|()| datagram::wait_at_most(socket.as_fd(), job.answer_timeout_ns.min(LONGEST_WAIT)))
+        socket::set_blocking(socket.as_fd(), blocking(job.load.driver))
+            .and_then(|()| {
+                datagram::wait_at_most(socket.as_fd(), job.load.answer_timeout_ns.min(LONGEST_WAIT))
+            })
             .map_err(|error| LoadError::refused(&error, "set up a socket", &address.to_string()))?;
     }
     let mut obtained = options.finish();
@@ -207,9 +210,9 @@ pub(super) fn all(
     Ok((sockets, obtained))
 }
 
-fn open_flow(job: &Job, flow: u32, address: SocketAddr) -> Result<OwnedFd, LoadError> {
+fn open_flow(job: &Job<Network>, flow: u32, address: SocketAddr) -> Result<OwnedFd, LoadError> {
     let refused = |error: io::Error| {
-        let doing = format!("open flow {} of {}", u64::from(flow) + 1, job.connections);
+        let doing = format!("open flow {} of {}", u64::from(flow) + 1, job.load.connections);
         let mut refused = LoadError::refused(&error, &doing, &address.to_string());
         // The same number means something else for a thread.
         if error.raw_os_error() == Some(errno::EAGAIN) {
@@ -221,23 +224,23 @@ fn open_flow(job: &Job, flow: u32, address: SocketAddr) -> Result<OwnedFd, LoadE
         refused
     };
     let socket = datagram::udp(&address).map_err(refused)?;
-    options::ask_any(socket.as_fd(), &job.socket)?;
+    options::ask_any(socket.as_fd(), &job.load.socket)?;
     socket::connect(socket.as_fd(), &address).map_err(refused)?;
     let longest = longest_whole(socket.as_fd(), address);
-    if let Some(longest) =
-        longest.filter(|longest| job.interface == Interface::Segments && job.message_bytes > *longest)
+    if let Some(longest) = longest
+        .filter(|longest| job.load.interface == Interface::Segments && job.load.message_bytes > *longest)
     {
         return Err(LoadError::new(
             ErrorCode::Unsupported,
             format!(
                 "datagrams of {} bytes cannot be cut by the kernel: the path takes {} at most",
-                job.message_bytes.0, longest.0
+                job.load.message_bytes.0, longest.0
             ),
             "message_bytes",
             "use smaller datagrams, a larger MTU, or another interface",
         ));
     }
-    offload(socket.as_fd(), job, job.message_bytes)?;
+    offload(socket.as_fd(), job, job.load.message_bytes)?;
     Ok(socket)
 }
 
@@ -249,15 +252,15 @@ fn longest_whole(socket: BorrowedFd<'_>, address: SocketAddr) -> Option<Bytes> {
 }
 
 /// Asks for segmentation and joining where the job's interface is that, with messages of `bytes` from this end.
-fn offload(socket: BorrowedFd<'_>, job: &Job, bytes: Bytes) -> Result<(), LoadError> {
-    if job.interface != Interface::Segments {
+fn offload(socket: BorrowedFd<'_>, job: &Job<Network>, bytes: Bytes) -> Result<(), LoadError> {
+    if job.load.interface != Interface::Segments {
         return Ok(());
     }
     let refused = |what: &str, error: &io::Error| {
         let what = format!("this kernel does not {what} datagrams: {error}");
         LoadError::new(ErrorCode::Unsupported, what, "interface", "take batch or read_write")
     };
-    let sends = job.workload == Workload::RequestResponse || job.role == Role::Send;
+    let sends = job.load.kind() == TrafficKind::RequestResponse || job.load.role == Role::Send;
     if sends {
         let bytes = u16::try_from(bytes.0).unwrap_or(u16::MAX);
         datagram::cut_into(socket, bytes)
@@ -268,7 +271,7 @@ fn offload(socket: BorrowedFd<'_>, job: &Job, bytes: Bytes) -> Result<(), LoadEr
 
 /// Says hello on each of `sockets`, whose flows count from `first`, until all are acknowledged; then says so.
 fn say_hello(
-    job: &Job,
+    job: &Job<Network>,
     sockets: &[OwnedFd],
     first: u32,
     address: SocketAddr,
@@ -293,7 +296,7 @@ fn say_hello(
         if now >= deadline {
             let up = first as usize + silent.iter().filter(|silent| !**silent).count();
             let advice = "see what the receiver reported, and look for a firewall between the hosts";
-            return Err(too_few(up, job.connections, &address, advice));
+            return Err(too_few(up, job.load.connections, &address, advice));
         }
         if now >= say_at {
             for (at, socket) in sockets.iter().enumerate().filter(|(at, _)| silent[*at]) {

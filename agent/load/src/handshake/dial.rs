@@ -4,8 +4,9 @@ use std::collections::HashMap;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
-use iodyno_core::job::{Job, SocketOptionsObtained};
+use iodyno_core::job::Job;
 use iodyno_core::message::ErrorCode;
+use iodyno_core::network::{Network, SocketOptionsObtained};
 use iodyno_sys::endpoint::{self, Endpoint};
 use iodyno_sys::epoll::{Epoll, Events, Interest};
 use iodyno_sys::{clock, errno, socket};
@@ -26,7 +27,7 @@ struct Dialling {
 }
 
 struct Dialler<'a> {
-    job: &'a Job,
+    job: &'a Job<Network>,
     token: [u8; 16],
     address: Endpoint,
     epoll: Epoll,
@@ -39,7 +40,7 @@ struct Dialler<'a> {
 
 /// Brings every connection of `job` up.
 pub(super) fn all(
-    job: &Job,
+    job: &Job<Network>,
     address: Endpoint,
     cancel: &Cancel,
 ) -> Result<(Vec<OwnedFd>, SocketOptionsObtained), LoadError> {
@@ -50,7 +51,7 @@ pub(super) fn all(
         address,
         epoll,
         dialling: HashMap::new(),
-        up: (0..job.connections).map(|_| None).collect(),
+        up: (0..job.load.connections).map(|_| None).collect(),
         up_count: 0,
         options: ReadBack::default(),
     };
@@ -60,7 +61,7 @@ pub(super) fn all(
 
 impl Dialler<'_> {
     fn dial_all(&mut self, cancel: &Cancel) -> Result<(), LoadError> {
-        let deadline = clock::monotonic().plus(time_for_all(self.job.connections));
+        let deadline = clock::monotonic().plus(time_for_all(self.job.load.connections));
         let mut events = Events::with_capacity(MOST_IN_FLIGHT);
         let mut next = 0;
         while self.up_count < self.up.len() {
@@ -69,9 +70,9 @@ impl Dialler<'_> {
             }
             if clock::monotonic() >= deadline {
                 let advice = "see what the receiver reported, and look for a firewall between the hosts";
-                return Err(too_few(self.up_count, self.job.connections, &self.address, advice));
+                return Err(too_few(self.up_count, self.job.load.connections, &self.address, advice));
             }
-            while next < self.job.connections && self.dialling.len() < MOST_IN_FLIGHT {
+            while next < self.job.load.connections && self.dialling.len() < MOST_IN_FLIGHT {
                 self.dial(next)?;
                 next += 1;
             }
@@ -85,7 +86,7 @@ impl Dialler<'_> {
 
     fn dial(&mut self, index: u32) -> Result<(), LoadError> {
         let socket = self.address.socket(false).map_err(|error| self.refused(&error, index))?;
-        options::ask(socket.as_fd(), &self.job.socket)?;
+        options::ask(socket.as_fd(), &self.job.load.socket)?;
         super::come_from(socket.as_fd(), self.job, index as usize)
             .map_err(|error| LoadError::refused(&error, "use a local address", "local_addresses"))?;
         // Done at once or not, the socket becomes writable; one way for both.
@@ -124,7 +125,7 @@ impl Dialler<'_> {
         let Some(Dialling { socket, .. }) = self.dialling.remove(&index) else { return Ok(()) };
         self.epoll
             .remove(socket.as_fd())
-            .and_then(|()| socket::set_blocking(socket.as_fd(), blocking(self.job.driver)))
+            .and_then(|()| socket::set_blocking(socket.as_fd(), blocking(self.job.load.driver)))
             .map_err(|error| self.refused(&error, index))?;
         options::ask_last(socket.as_fd(), self.job)?;
         self.options.add(socket.as_fd());
@@ -143,7 +144,7 @@ impl Dialler<'_> {
     }
 
     fn refused(&self, error: &io::Error, index: u32) -> LoadError {
-        let doing = format!("connect (connection {} of {})", u64::from(index) + 1, self.job.connections);
+        let doing = format!("connect (connection {} of {})", u64::from(index) + 1, self.job.load.connections);
         let mut refused = LoadError::refused(error, &doing, &self.address.to_string());
         // The same number means something else when the address asked for is the peer's.
         if error.raw_os_error() == Some(errno::EADDRNOTAVAIL) {

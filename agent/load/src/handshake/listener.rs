@@ -1,6 +1,7 @@
 //! The receiver before anybody came: one kind a transport.
 
-use iodyno_core::job::{Job, Transport};
+use iodyno_core::job::Job;
+use iodyno_core::network::{Network, Transport};
 
 use super::{accept, address_of, datagram};
 use crate::cancel::Cancel;
@@ -19,11 +20,13 @@ enum Kind {
 }
 
 impl Listener {
-    pub(super) fn open(job: &Job, cancel: &Cancel) -> Result<Self, LoadError> {
-        Ok(Listener(match job.transport {
-            Transport::Udp | Transport::Packet | Transport::Xdp => {
-                Kind::Datagrams(datagram::Listener::open(job, address_of(job)?, cancel)?)
-            }
+    pub(super) fn open(job: &Job<Network>, cancel: &Cancel) -> Result<Self, LoadError> {
+        Ok(Listener(match job.load.transport {
+            Transport::Udp | Transport::Packet | Transport::Xdp => Kind::Datagrams(datagram::Listener::open(
+                job,
+                address_of(job.load.address.as_deref())?,
+                cancel,
+            )?),
             _ => Kind::Connections(accept::Listener::open(job, meeting::of(job)?, cancel)?),
         }))
     }

@@ -23,18 +23,19 @@ use std::fmt::Display;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{BorrowedFd, OwnedFd};
 
-use iodyno_core::job::{Driver, Job, Role, SocketOptionsObtained, Transport, Workload};
+use iodyno_core::job::Job;
 use iodyno_core::message::ErrorCode;
+use iodyno_core::network::{Driver, Network, Role, SocketOptionsObtained, Transport};
 use iodyno_core::units::Nanos;
 use iodyno_sys::{clock, errno, limits, socket};
 
 use crate::cancel::Cancel;
+use crate::connections::Connections;
 use crate::error::LoadError;
 use crate::prepared::Prepared;
 use crate::transport::calls::Calls;
 use crate::transport::meeting;
 use crate::transport::tls::{self, Session};
-use crate::workload::script;
 pub use listener::Listener;
 
 const MAGIC: [u8; 8] = *b"iodynold";
@@ -53,10 +54,10 @@ const OTHER_DESCRIPTORS: u64 = 2048;
 /// # Errors
 /// `Job` for a job that is not allowed or not a receiver's, `Address` for an address that cannot be listened
 /// on, `Limit` for too few descriptors.
-pub fn listen(job: &Job, cancel: &Cancel) -> Result<Listener, LoadError> {
-    job.check()?;
-    crate::driver::supports(job)?;
-    if job.role != Role::Receive || job.transport == Transport::Null {
+pub fn listen(job: &Job<Network>, cancel: &Cancel) -> Result<Listener, LoadError> {
+    job.load.check()?;
+    crate::supported::supports(&job.load)?;
+    if job.load.role != Role::Receive || job.load.transport == Transport::Null {
         return Err(wrong_role("a receiver"));
     }
     make_room(job)?;
@@ -67,45 +68,43 @@ pub fn listen(job: &Job, cancel: &Cancel) -> Result<Listener, LoadError> {
 ///
 /// # Errors
 /// `Job`, `Address`, `Limit`, `ConnectTimeout`; `Transport` when it was cancelled.
-pub fn connect(job: &Job, cancel: &Cancel) -> Result<Prepared, LoadError> {
-    job.check()?;
-    crate::driver::supports(job)?;
-    if job.role != Role::Send {
+pub fn connect(job: &Job<Network>, cancel: &Cancel) -> Result<Prepared, LoadError> {
+    job.load.check()?;
+    crate::supported::supports(&job.load)?;
+    if job.load.role != Role::Send {
         return Err(wrong_role("a sender"));
     }
-    if job.transport == Transport::Null {
-        return Prepared::new(job, Vec::new(), Vec::new(), None, SocketOptionsObtained::default(), 0, cancel);
-    }
-    if job.workload == Workload::Script {
-        return script::connect(job, address_of(job)?, cancel);
+    if job.load.transport == Transport::Null {
+        let none = Connections::new(job, Vec::new(), Vec::new(), None, cancel)?;
+        return Prepared::new(none, SocketOptionsObtained::default(), 0);
     }
     make_room(job)?;
-    let (sockets, obtained) = if job.transport.is_datagram() {
-        datagram::all(job, address_of(job)?, cancel)?
+    let (sockets, obtained) = if job.load.transport.is_datagram() {
+        datagram::all(job, address_of(job.load.address.as_deref())?, cancel)?
     } else {
         dial::all(job, meeting::of(job)?, cancel)?
     };
     // Of connections that come anew with each request, these have only shown that both ends find each other.
-    let sockets = if job.connects_anew() { Vec::new() } else { sockets };
+    let sockets = if job.load.connects_anew() { Vec::new() } else { sockets };
     let sessions = sessions(job, &sockets, cancel)?;
-    Prepared::new(job, sockets, sessions, None, obtained, 0, cancel)
+    Prepared::new(Connections::new(job, sockets, sessions, None, cancel)?, obtained, 0)
 }
 
 /// What the connections of a job over TLS need.
-fn sessions(job: &Job, sockets: &[OwnedFd], cancel: &Cancel) -> Result<Vec<Session>, LoadError> {
-    if job.transport != Transport::Tls {
+fn sessions(job: &Job<Network>, sockets: &[OwnedFd], cancel: &Cancel) -> Result<Vec<Session>, LoadError> {
+    if job.load.transport != Transport::Tls {
         return Ok(Vec::new());
     }
-    let until = clock::monotonic().plus(time_for_all(job.connections));
-    tls::establish(job, sockets, blocking(job.driver), until, cancel)
+    let until = clock::monotonic().plus(time_for_all(job.load.connections));
+    tls::establish(job, sockets, blocking(job.load.driver), until, cancel)
 }
 
 fn wrong_role(wanted: &str) -> LoadError {
     LoadError::new(ErrorCode::Job, format!("this job is not that of {wanted}"), "role", "use the other call")
 }
 
-pub(crate) fn address_of(job: &Job) -> Result<SocketAddr, LoadError> {
-    let address = job.address.as_deref().unwrap_or("nothing");
+pub(crate) fn address_of(address: Option<&str>) -> Result<SocketAddr, LoadError> {
+    let address = address.unwrap_or("nothing");
     address.parse().map_err(|_| {
         LoadError::new(
             ErrorCode::Job,
@@ -117,8 +116,8 @@ pub(crate) fn address_of(job: &Job) -> Result<SocketAddr, LoadError> {
 }
 
 /// Has connection number `index` come from its share of the job's local addresses.
-pub(crate) fn come_from(socket: BorrowedFd<'_>, job: &Job, index: usize) -> std::io::Result<()> {
-    let addresses = &job.local_addresses;
+pub(crate) fn come_from(socket: BorrowedFd<'_>, job: &Job<Network>, index: usize) -> std::io::Result<()> {
+    let addresses = &job.load.local_addresses;
     let Some(address) = (!addresses.is_empty()).then(|| &addresses[index % addresses.len()]) else {
         return Ok(());
     };
@@ -140,8 +139,8 @@ pub(crate) fn be_at(socket: BorrowedFd<'_>, address: &SocketAddr) -> std::io::Re
 }
 
 /// Raises the limit of open files to what the job needs.
-fn make_room(job: &Job) -> Result<(), LoadError> {
-    let connections = u64::from(job.connections) * (1 + Calls::descriptors(job.interface));
+fn make_room(job: &Job<Network>) -> Result<(), LoadError> {
+    let connections = u64::from(job.load.connections) * (1 + Calls::descriptors(job.load.interface));
     let needed = connections + OTHER_DESCRIPTORS;
     let limit = limits::raise_descriptors(needed);
     // A host that is a little short of the reserve may do; one that lacks the connections themselves cannot.
@@ -150,7 +149,7 @@ fn make_room(job: &Job) -> Result<(), LoadError> {
             ErrorCode::Limit,
             format!(
                 "{} connections need {connections} open files, and this process may have {limit}",
-                job.connections
+                job.load.connections
             ),
             "connections",
             "raise the hard limit of open files (ulimit -Hn) or run as root",

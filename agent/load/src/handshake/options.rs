@@ -2,8 +2,9 @@
 
 use std::os::fd::BorrowedFd;
 
-use iodyno_core::job::{Job, SocketOptions, SocketOptionsObtained, Workload};
+use iodyno_core::job::Job;
 use iodyno_core::message::ErrorCode;
+use iodyno_core::network::{Network, SocketOptions, SocketOptionsObtained, TrafficKind};
 use iodyno_core::units::{Bytes, Nanos};
 use iodyno_sys::errno;
 use iodyno_sys::socket::{self, Setting};
@@ -57,15 +58,15 @@ pub(crate) fn ask_any(socket: BorrowedFd<'_>, options: &SocketOptions) -> Result
 }
 
 /// Asks for what must wait until the connection has done its handshake, and undoes what that left.
-pub(super) fn ask_last(socket: BorrowedFd<'_>, job: &Job) -> Result<(), LoadError> {
+pub(super) fn ask_last(socket: BorrowedFd<'_>, job: &Job<Network>) -> Result<(), LoadError> {
     // The answer to the preamble makes the kernel take the connection for a dialogue, whose acknowledgements wait for an
     // answer to travel with. A stream has none: by Nagle's rule, its sender would hold back the end of each message until the
     // next one arrives. Kernels and sockets that have no such word have no such rule.
-    if job.workload == Workload::Stream {
+    if job.load.kind() == TrafficKind::Stream {
         let _ = socket::set(socket, Setting::QuickAck, 1);
     }
     // A mark above the handshake's short messages would keep them from being read.
-    let Some(bytes) = job.socket.receive_low_water_bytes else { return Ok(()) };
+    let Some(bytes) = job.load.socket.receive_low_water_bytes else { return Ok(()) };
     socket::set(socket, Setting::ReceiveLowWater, clamped(bytes)).map_err(|error| {
         LoadError::refused(&error, &format!("set it to {}", bytes.0), "socket.receive_low_water_bytes")
     })
@@ -131,11 +132,14 @@ mod tests {
         far.read_exact(&mut shown).unwrap();
         far.write_all(&[6]).unwrap();
         // Linux 6.x takes it for a dialogue now; an older one after some more answers.
-        let of = |workload| Job { workload, ..Job::default() };
+        let of = |kind: TrafficKind| Job {
+            load: Network { traffic: kind.into(), ..Network::default() },
+            ..Job::default()
+        };
         let before = socket::get(far.as_fd(), Setting::QuickAck).unwrap();
-        ask_last(far.as_fd(), &of(Workload::RequestResponse)).unwrap();
+        ask_last(far.as_fd(), &of(TrafficKind::RequestResponse)).unwrap();
         assert_eq!(socket::get(far.as_fd(), Setting::QuickAck).unwrap(), before);
-        ask_last(far.as_fd(), &of(Workload::Stream)).unwrap();
+        ask_last(far.as_fd(), &of(TrafficKind::Stream)).unwrap();
         assert_eq!(socket::get(far.as_fd(), Setting::QuickAck).unwrap(), 1);
     }
 }

@@ -8,7 +8,7 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
-use iodyno_core::job::Ring;
+use iodyno_core::network::Ring;
 use iodyno_sys::epoll::{Epoll, Interest};
 use iodyno_sys::packet_ring::{self, Receiver, Shape, Wanted};
 use iodyno_sys::socket;

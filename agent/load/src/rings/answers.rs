@@ -6,16 +6,16 @@ use super::halves::Outlet;
 use super::place::Place;
 use super::voice::Voice;
 use super::Taker;
+use crate::connections::Connections;
 use crate::datagram::counters::Tally;
 use crate::transport::datagram::{Kind, Mark};
 use crate::transport::frame::{self, Cut};
-use crate::worker::shared::Shared;
 use crate::worker::Worker;
 use crate::workload::application::compute;
 
 /// The answering half of a server.
 pub(super) struct Answers<'a, O> {
-    shared: &'a Shared,
+    shared: &'a Connections,
     tally: &'a Tally,
     voice: Voice<O>,
     /// How an answer is cut.
@@ -25,8 +25,8 @@ pub(super) struct Answers<'a, O> {
 }
 
 impl<'a, O: Outlet> Answers<'a, O> {
-    pub fn new(shared: &'a Shared, number: usize, place: &Place, outlet: O) -> Self {
-        let flows = shared.job.connections as usize;
+    pub fn new(shared: &'a Connections, number: usize, place: &Place, outlet: O) -> Self {
+        let flows = shared.job.load.connections as usize;
         Answers {
             shared,
             tally: shared.counters.tally(number),
@@ -48,7 +48,7 @@ impl<O: Outlet> Taker for Answers<'_, O> {
         let Some(header) = self.voice.header(payload) else { return self.tally.foreign.one_more() };
         match header.kind {
             Kind::Request => {
-                let compute_ns = self.shared.job.compute_ns.0;
+                let compute_ns = self.shared.job.load.application().compute_ns.0;
                 let cell = self.shared.counters.cell(header.flow as usize);
                 if compute_ns > 0 {
                     cell.add_compute(compute(compute_ns, worker));

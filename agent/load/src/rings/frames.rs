@@ -8,7 +8,7 @@ use std::io;
 use std::net::{SocketAddr, SocketAddrV4};
 use std::os::fd::{AsFd, BorrowedFd};
 
-use iodyno_core::job::{Transport, Workload};
+use iodyno_core::network::{TrafficKind, Transport};
 use iodyno_core::units::Nanos;
 use iodyno_sys::network_device::{self, Device};
 use iodyno_sys::poll::{self, Ended};
@@ -17,10 +17,10 @@ use iodyno_sys::{clock, errno, packet_ring, socket, xsk};
 use super::halves::{Inlet, Outlet};
 use super::place::{refused_at, unsupported};
 use super::programs::{self, Programs};
+use crate::connections::Connections;
 use crate::error::LoadError;
 use crate::transport::datagram::{Header, Kind, Mark};
 use crate::transport::frame::{self, Pattern, HEADERS_BYTES};
-use crate::worker::shared::Shared;
 
 /// chosen: frames to send that a ring of packet sockets holds: far more than wait at the other end of a path within one
 /// machine (`net.core.netdev_max_backlog` and a socket's buffer), where a frame is free before it was read.
@@ -61,36 +61,36 @@ pub(crate) struct Frames {
 
 impl Frames {
     /// For all flows of the job, whose sockets these are.
-    pub(crate) fn open(shared: &Shared, sockets: &[BorrowedFd<'_>]) -> Result<Self, LoadError> {
+    pub(crate) fn open(shared: &Connections, sockets: &[BorrowedFd<'_>]) -> Result<Self, LoadError> {
         let job = &shared.job;
         let ends = ends(shared, sockets)?;
         let device = ends.device;
-        let longest = HEADERS_BYTES + job.message_bytes.0 as usize;
-        let room = if job.transport == Transport::Xdp { xsk::LONGEST_FRAME_BYTES } else { usize::MAX };
+        let longest = HEADERS_BYTES + job.load.message_bytes.0 as usize;
+        let room = if job.load.transport == Transport::Xdp { xsk::LONGEST_FRAME_BYTES } else { usize::MAX };
         if longest > room.min(device.mtu_bytes + 14) {
             let what = format!(
                 "datagrams of {} bytes do not fit into one frame of {}, and a client on a ring cuts none",
-                job.message_bytes.0, device.name
+                job.load.message_bytes.0, device.name
             );
             return Err(unsupported(what, "message_bytes", "take smaller ones or a larger MTU"));
         }
-        let answers = job.workload == Workload::RequestResponse;
-        let answer_bytes = HEADERS_BYTES + job.answer_bytes.0 as usize;
+        let answers = job.load.kind() == TrafficKind::RequestResponse;
+        let answer_bytes = HEADERS_BYTES + job.load.answer_bytes().0 as usize;
         if answers && answer_bytes > room.min(device.mtu_bytes + 14) {
             let what = format!(
                 "answers of {} bytes come in fragments, and a client on a ring puts none together",
-                job.answer_bytes.0
+                job.load.answer_bytes().0
             );
             return Err(unsupported(what, "answer_bytes", "take smaller ones or a larger MTU"));
         }
         let patterns = learn(shared, sockets, &device, ends.server)?;
         let packet = |error: io::Error| refused_at(&device, &error, "packet sockets", "CAP_NET_RAW");
-        let (inlet, mut outlet) = if job.transport == Transport::Xdp {
+        let (inlet, mut outlet) = if job.load.transport == Transport::Xdp {
             let (inlet, outlet) = xsk::open(device.index, 0, RECEIVED, XDP_SLOTS)
                 .map_err(|error| refused_at(&device, &error, "AF_XDP sockets", "CAP_NET_RAW and CAP_BPF"))?;
             (Some(In::Xdp(inlet)), Out::Xdp(outlet))
         } else {
-            let version = job.ring.map_or(2, |ring| ring.version);
+            let version = job.load.ring.map_or(2, |ring| ring.version);
             let inlet = if answers {
                 let wanted = packet_ring::Wanted {
                     device: device.index,
@@ -98,7 +98,7 @@ impl Frames {
                     back: true,
                     frame_bytes: answer_bytes,
                 };
-                let shape = match (version, job.ring) {
+                let shape = match (version, job.load.ring) {
                     (3, Some(ring)) => packet_ring::Shape::V3 {
                         block_packets: ring.block_packets as usize,
                         blocks: (RECEIVED / ring.block_packets.max(1) as usize).max(8),
@@ -277,7 +277,7 @@ struct Ends {
     server: SocketAddrV4,
 }
 
-fn ends(shared: &Shared, sockets: &[BorrowedFd<'_>]) -> Result<Ends, LoadError> {
+fn ends(shared: &Connections, sockets: &[BorrowedFd<'_>]) -> Result<Ends, LoadError> {
     let ipv4 = |address: Option<SocketAddr>| match address {
         Some(SocketAddr::V4(address)) => Ok(address),
         _ => {
@@ -286,7 +286,7 @@ fn ends(shared: &Shared, sockets: &[BorrowedFd<'_>]) -> Result<Ends, LoadError> 
         }
     };
     let own = ipv4(sockets.first().and_then(|socket| socket::local_address(*socket).ok()))?;
-    let server = ipv4(shared.job.address.as_deref().and_then(|text| text.parse().ok()))?;
+    let server = ipv4(shared.job.load.address.as_deref().and_then(|text| text.parse().ok()))?;
     let device = network_device::with_address(*own.ip())
         .map_err(|error| LoadError::refused(&error, "look for the device", &own.to_string()))?
         .filter(|_| !own.ip().is_loopback() && own.ip() != server.ip())
@@ -299,7 +299,7 @@ fn ends(shared: &Shared, sockets: &[BorrowedFd<'_>]) -> Result<Ends, LoadError> 
 
 /// How the frames of each flow look.
 fn learn(
-    shared: &Shared,
+    shared: &Connections,
     sockets: &[BorrowedFd<'_>],
     device: &Device,
     server: SocketAddrV4,

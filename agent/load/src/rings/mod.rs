@@ -21,21 +21,21 @@ mod voice;
 
 use std::io;
 
-use iodyno_core::job::{Job, Ring, Transport, Workload};
+use iodyno_core::job::Job;
+use iodyno_core::network::{Network, Ring, TrafficKind, Transport};
 use iodyno_core::units::Nanos;
 use iodyno_sys::poll::{self, Ended};
 use iodyno_sys::{affinity, errno, packet_ring, xsk};
 
+use crate::connections::Connections;
 use crate::error::LoadError;
-use crate::worker::shared::{Shared, State};
+use crate::worker::shared::State;
 use crate::worker::Worker;
 use adaptive::Ladder;
 use answers::Answers;
 use halves::{Inlet, Outlet};
 use place::Place;
 use receipts::Receipts;
-
-pub(crate) use place::check;
 
 /// chosen: frames that one look takes before their answers are sent; as many as `recvmmsg` servers take by default, so
 /// that no client waits for the others' computing for longer than there.
@@ -63,12 +63,12 @@ trait Taker {
 }
 
 /// Serves as worker `number`, to the end.
-pub(crate) fn drive(shared: &Shared, number: usize) {
+pub(crate) fn drive(shared: &Connections, number: usize) {
     let cpu = shared.cpus[number % shared.cpus.len()];
     if let Err(error) = affinity::restrict(&[cpu]) {
         return shared.report(LoadError::refused(&error, &format!("run on CPU {cpu}"), "cpus"));
     }
-    let outcome = match shared.job.transport {
+    let outcome = match shared.job.load.transport {
         Transport::Packet => packet(shared, number),
         _ => xdp(shared, number),
     };
@@ -78,31 +78,31 @@ pub(crate) fn drive(shared: &Shared, number: usize) {
 }
 
 /// Whether nobody waits for an answer before the next datagram is sent.
-fn streams(job: &Job) -> bool {
-    job.workload == Workload::Stream
+fn streams(job: &Job<Network>) -> bool {
+    job.load.kind() == TrafficKind::Stream
 }
 
 /// Packets that a ring is to hold.
-fn packets(shared: &Shared) -> usize {
+fn packets(shared: &Connections) -> usize {
     if streams(&shared.job) {
         return MOST_PACKETS;
     }
-    let flows = shared.job.connections as usize * shared.job.outstanding as usize;
+    let flows = shared.job.load.connections as usize * shared.job.load.outstanding() as usize;
     (flows * 2).next_power_of_two().clamp(LEAST_PACKETS, MOST_PACKETS)
 }
 
 /// Frames to be sent that a ring is to hold. The kernel gives a frame back when the other end's IP has it, and on the way
 /// between two devices of one machine that is before the program there has read it: only much later may another answer
 /// be written over it.
-fn frames(shared: &Shared, place: &Place) -> usize {
+fn frames(shared: &Connections, place: &Place) -> usize {
     if streams(&shared.job) {
         return LEAST_PACKETS;
     }
     (packets(shared) * place.cut.frames()).clamp(LEAST_PACKETS, MOST_PACKETS)
 }
 
-fn packet(shared: &Shared, number: usize) -> Result<(), LoadError> {
-    let ring = shared.job.ring.unwrap_or(Ring {
+fn packet(shared: &Connections, number: usize) -> Result<(), LoadError> {
+    let ring = shared.job.load.ring.unwrap_or(Ring {
         version: 3,
         block_packets: 32,
         block_timeout_ns: Nanos(10_000_000),
@@ -145,7 +145,7 @@ fn packet(shared: &Shared, number: usize) -> Result<(), LoadError> {
     Ok(())
 }
 
-fn xdp(shared: &Shared, number: usize) -> Result<(), LoadError> {
+fn xdp(shared: &Connections, number: usize) -> Result<(), LoadError> {
     let place = Place::of(shared, xsk::LONGEST_FRAME_BYTES)?;
     let refused = |error: io::Error| place.refused(&error, "AF_XDP sockets", "CAP_NET_RAW and CAP_BPF");
     let (inlet, mut outlet) =
@@ -172,7 +172,7 @@ fn fill_from(outlet: &mut impl Outlet, source: &[u8], begin: usize) {
 }
 
 /// Serves from the start until all flows have ended.
-fn serve(shared: &Shared, number: usize, place: &Place, inlet: impl Inlet, outlet: impl Outlet) {
+fn serve(shared: &Connections, number: usize, place: &Place, inlet: impl Inlet, outlet: impl Outlet) {
     if streams(&shared.job) {
         take(shared, number, inlet, Receipts::new(shared, number, place, outlet));
     } else {
@@ -180,8 +180,8 @@ fn serve(shared: &Shared, number: usize, place: &Place, inlet: impl Inlet, outle
     }
 }
 
-fn take(shared: &Shared, number: usize, mut inlet: impl Inlet, mut taker: impl Taker) {
-    let spins = shared.job.spins;
+fn take(shared: &Connections, number: usize, mut inlet: impl Inlet, mut taker: impl Taker) {
+    let spins = shared.job.load.spins();
     let (tally, batches) = (shared.counters.tally(number), shared.counters.batches(number));
     let Some(mut worker) = Worker::await_start(shared, number) else { return };
     let mut heard = worker.now;
@@ -210,7 +210,7 @@ fn take(shared: &Shared, number: usize, mut inlet: impl Inlet, mut taker: impl T
         if taker.all_ended() || silent || shared.state() != State::Going {
             taker.close();
             // Their last words may have been lost: they were answered, and the socket is there a little longer.
-            (0..shared.job.connections as usize).for_each(|flow| worker.concluded(flow));
+            (0..shared.job.load.connections as usize).for_each(|flow| worker.concluded(flow));
             return;
         }
         if spins {
@@ -235,7 +235,7 @@ fn take(shared: &Shared, number: usize, mut inlet: impl Inlet, mut taker: impl T
 }
 
 /// The device is gone or down: every flow breaks.
-fn give_up(worker: &mut Worker<'_>, shared: &Shared, error: &io::Error) {
+fn give_up(worker: &mut Worker<'_>, shared: &Connections, error: &io::Error) {
     let number = error.raw_os_error().unwrap_or(0);
-    (0..shared.job.connections as usize).for_each(|flow| worker.failed(flow, number));
+    (0..shared.job.load.connections as usize).for_each(|flow| worker.failed(flow, number));
 }

@@ -7,17 +7,17 @@ use super::halves::Outlet;
 use super::place::Place;
 use super::voice::Voice;
 use super::Taker;
+use crate::connections::Connections;
 use crate::datagram::counters::Tally;
 use crate::datagram::sequence::{Arrival, Sequence};
 use crate::transport::datagram::{Kind, Mark};
 use crate::transport::frame;
-use crate::worker::shared::Shared;
 use crate::worker::Worker;
 use crate::workload::application::compute;
 
 /// What came of each flow.
 pub(super) struct Receipts<'a, O> {
-    shared: &'a Shared,
+    shared: &'a Connections,
     tally: &'a Tally,
     voice: Voice<O>,
     flows: Box<[Sequence]>,
@@ -26,8 +26,8 @@ pub(super) struct Receipts<'a, O> {
 }
 
 impl<'a, O: Outlet> Receipts<'a, O> {
-    pub fn new(shared: &'a Shared, number: usize, place: &Place, outlet: O) -> Self {
-        let flows = shared.job.connections as usize;
+    pub fn new(shared: &'a Connections, number: usize, place: &Place, outlet: O) -> Self {
+        let flows = shared.job.load.connections as usize;
         Receipts {
             shared,
             tally: shared.counters.tally(number),
@@ -52,7 +52,7 @@ impl<O: Outlet> Taker for Receipts<'_, O> {
             Kind::Stream => match self.flows[flow].arrive(header.sequence) {
                 Arrival::New { lost, reordered } => {
                     let cell = self.shared.counters.cell(flow);
-                    let compute_ns = self.shared.job.compute_ns.0;
+                    let compute_ns = self.shared.job.load.application().compute_ns.0;
                     if compute_ns > 0 {
                         cell.add_compute(compute(compute_ns, worker));
                     }

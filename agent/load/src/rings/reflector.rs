@@ -9,21 +9,22 @@
 use std::net::{SocketAddr, SocketAddrV4};
 use std::os::fd::AsFd;
 
-use iodyno_core::job::{Job, Role, Transport, Workload};
 use iodyno_core::units::Nanos;
 use iodyno_sys::{affinity, clock, errno, network_device, socket};
 
 use super::place::unsupported;
 use super::programs::{self, Loops};
+use crate::connections::Connections;
 use crate::datagram::farewell::{self, Parting};
 use crate::error::LoadError;
 use crate::transport::datagram::{Header, Kind, Mark};
-use crate::worker::shared::{Shared, State};
+use crate::worker::shared::State;
 use crate::worker::Worker;
 
 /// As in `bpf/ports.bpf.c`.
 const ROUND_SHIFT: u32 = 40;
-const MOST_FLOWS: u32 = 4096;
+/// Flows of the program's map.
+pub(crate) const MOST_FLOWS: u32 = 4096;
 /// chosen: how often the kernel's counters are added to the job's, and less often with many flows: each takes some 1 us,
 /// which are to be 2 % of the time at most.
 const STEP: Nanos = Nanos(5_000_000);
@@ -33,33 +34,6 @@ const STEP_PER_FLOW: Nanos = Nanos(50_000);
 const LEAD: Nanos = Nanos(300_000);
 /// chosen: a flow whose loop was begun so often in vain is lost.
 const MOST_ROUNDS_IN_VAIN: u32 = 10;
-
-/// Whether a job is one that a reflector can carry out.
-///
-/// # Errors
-/// `Unsupported`.
-pub(crate) fn check(job: &Job) -> Result<(), LoadError> {
-    let plain = Job::default();
-    let alone = "a program in the kernel does nothing but turn answers into requests";
-    let refusals = [
-        (
-            job.role != Role::Send || job.workload != Workload::RequestResponse,
-            "workload",
-            "take request_response",
-        ),
-        (job.transport != Transport::Udp, "transport", "take udp"),
-        (job.outstanding > 1, "outstanding", "take more connections"),
-        (job.connections > MOST_FLOWS, "connections", "take 4096 at most"),
-        (job.compute_ns.0 > 0 || job.think_ns.0 > 0 || job.serialised, "think_ns", "leave it out"),
-        (job.burst > 1 || job.arrivals.is_some(), "arrivals", "take a closed loop"),
-        (job.message_sizes.is_some(), "message_sizes", "take one size"),
-        (job.interface != plain.interface, "interface", "take read_write"),
-    ];
-    match refusals.into_iter().find(|(refused, ..)| *refused) {
-        None => Ok(()),
-        Some((_, key, advice)) => Err(unsupported(alone.to_owned(), key, advice)),
-    }
-}
 
 /// One flow's loop.
 struct Loop {
@@ -73,7 +47,7 @@ struct Loop {
 }
 
 /// Reflects for all flows, from the start to the end.
-pub(crate) fn drive(shared: &Shared, number: usize) {
+pub(crate) fn drive(shared: &Connections, number: usize) {
     let cpu = shared.cpus[number % shared.cpus.len()];
     if let Err(error) = affinity::restrict(&[cpu]) {
         return shared.report(LoadError::refused(&error, &format!("run on CPU {cpu}"), "cpus"));
@@ -83,7 +57,7 @@ pub(crate) fn drive(shared: &Shared, number: usize) {
         Ok(loops) => loops,
         Err(error) => return shared.report(error),
     };
-    let flows: Vec<Loop> = (0..shared.job.connections)
+    let flows: Vec<Loop> = (0..shared.job.load.connections)
         .map(|_| Loop { round: 0, answers: 0, stale: 0, grown: 0, in_vain: 0, lost: false })
         .collect();
     let mut parting = Vec::with_capacity(flows.len());
@@ -107,7 +81,7 @@ pub(crate) fn drive(shared: &Shared, number: usize) {
 }
 
 /// Attaches the program to the device that the flows go out by.
-fn attach(shared: &Shared, mark: Mark) -> Result<Loops, LoadError> {
+fn attach(shared: &Connections, mark: Mark) -> Result<Loops, LoadError> {
     let ipv4 = |address: Option<SocketAddr>| -> Result<SocketAddrV4, LoadError> {
         match address {
             Some(SocketAddr::V4(address)) => Ok(address),
@@ -119,7 +93,8 @@ fn attach(shared: &Shared, mark: Mark) -> Result<Loops, LoadError> {
         }
     };
     let own = shared.sockets.first().and_then(|socket| socket::local_address(socket.as_fd()).ok());
-    let (own, server) = (ipv4(own)?, ipv4(shared.job.address.as_deref().and_then(|text| text.parse().ok()))?);
+    let (own, server) =
+        (ipv4(own)?, ipv4(shared.job.load.address.as_deref().and_then(|text| text.parse().ok()))?);
     let device = network_device::with_address(*own.ip())
         .map_err(|error| LoadError::refused(&error, "look for the device", &own.to_string()))?
         .filter(|_| !own.ip().is_loopback() && own.ip() != server.ip())
@@ -127,15 +102,15 @@ fn attach(shared: &Shared, mark: Mark) -> Result<Loops, LoadError> {
             let what = format!("no network device leads from {} to another host", own.ip());
             unsupported(what, "client", "have the server on another host or in another namespace")
         })?;
-    if shared.job.message_bytes.0 as usize + 28 > device.mtu_bytes {
-        let what = format!("requests of {} bytes do not fit into one frame", shared.job.message_bytes.0);
+    if shared.job.load.message_bytes.0 as usize + 28 > device.mtu_bytes {
+        let what = format!("requests of {} bytes do not fit into one frame", shared.job.load.message_bytes.0);
         return Err(unsupported(what, "message_bytes", "take smaller ones or a larger MTU"));
     }
-    programs::reflect_at(&device.name, server, mark.word(), shared.job.message_bytes.0 as u32)
+    programs::reflect_at(&device.name, server, mark.word(), shared.job.load.message_bytes.0 as u32)
 }
 
 struct Reflector<'a> {
-    shared: &'a Shared,
+    shared: &'a Connections,
     loops: Loops,
     flows: Vec<Loop>,
     request: Vec<u8>,
@@ -203,7 +178,7 @@ impl Reflector<'_> {
             // Each went out again at once.
             tally.sent.add(grown);
             cell.add_operations(grown);
-            self.worker.moved(cell, grown * self.shared.job.message_bytes.0, self.worker.now);
+            self.worker.moved(cell, grown * self.shared.job.load.message_bytes.0, self.worker.now);
         }
         grown
     }
@@ -218,7 +193,7 @@ impl Reflector<'_> {
             return;
         }
         let silent = self.worker.now.saturating_sub(self.flows[flow].grown);
-        if silent < self.shared.job.answer_timeout_ns.0 || self.worker.is_due() {
+        if silent < self.shared.job.load.answer_timeout_ns.0 || self.worker.is_due() {
             return;
         }
         let tally = self.shared.counters.tally(self.number);

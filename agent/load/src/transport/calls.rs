@@ -4,16 +4,16 @@ use std::cell::Cell;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use iodyno_core::job::{Driver, Interface, Job};
+use iodyno_core::network::{Driver, Interface, Network};
 use iodyno_core::units::Nanos;
 use iodyno_sys::buffer::{ReceiveScratch, SendSource};
 use iodyno_sys::socket::{self, Direction};
 use iodyno_sys::{errno, stream_calls};
 
 use super::Link;
+use crate::connections::Connections;
+use crate::joining::LONGEST_CALL_BYTES;
 use crate::worker::rare::RareEvents;
-use crate::worker::shared::Shared;
-use crate::workload::LONGEST_CALL_BYTES;
 
 /// chosen: sends without a copy between two looks for their completions. The kernel joins completions that follow
 /// each other into one, so that rare looks cost little; it holds some 20 KB for them at least (`optmem_max`), which
@@ -32,19 +32,19 @@ pub(crate) struct Means {
 }
 
 impl Means {
-    /// For `job`, which sends from `source` on `sockets`.
-    pub(crate) fn of(job: &Job, sockets: &[OwnedFd], source: &SendSource) -> io::Result<Self> {
+    /// For a load that sends from `source` on `sockets`.
+    pub(crate) fn of(load: &Network, sockets: &[OwnedFd], source: &SendSource) -> io::Result<Self> {
         let mut means = Means::default();
-        if !job.writes_stream() {
+        if !load.writes_stream() {
             return Ok(means);
         }
-        let from_file = matches!(job.interface, Interface::Sendfile | Interface::Splice);
+        let from_file = matches!(load.interface, Interface::Sendfile | Interface::Splice);
         if from_file && !sockets.is_empty() {
             means.file = Some(stream_calls::file_of(source)?);
         }
         for socket in sockets {
-            match job.interface {
-                Interface::ZeroCopy if job.driver != Driver::IoUring => {
+            match load.interface {
+                Interface::ZeroCopy if load.driver != Driver::IoUring => {
                     stream_calls::allow_zero_copy(socket.as_fd())?;
                 }
                 Interface::Splice => means.pipes.push(stream_calls::pipe(LONGEST_CALL_BYTES as usize)?),
@@ -76,9 +76,10 @@ pub(crate) struct Calls<'a> {
 
 impl<'a> Calls<'a> {
     /// One connection of a job.
-    pub(crate) fn of(shared: &'a Shared, connection: usize) -> Self {
+    pub(crate) fn of(shared: &'a Connections, connection: usize) -> Self {
         let (job, means) = (&shared.job, &shared.means);
-        let sending = match (job.interface, &means.file, means.pipes.get(connection)) {
+        let stream = job.load.stream();
+        let sending = match (job.load.interface, &means.file, means.pipes.get(connection)) {
             (Interface::Message, ..) => Sending::Message,
             (Interface::ZeroCopy, ..) => Sending::ZeroCopy {
                 source: &shared.source,
@@ -97,10 +98,10 @@ impl<'a> Calls<'a> {
         Calls {
             socket: shared.sockets[connection].as_fd(),
             sending,
-            by_message: job.interface == Interface::Message,
-            discards: job.discards,
-            more: job.cork,
-            blocks: matches!(job.driver, Driver::Threads | Driver::RoundRobin),
+            by_message: job.load.interface == Interface::Message,
+            discards: stream.is_some_and(|stream| stream.discards),
+            more: stream.is_some_and(|stream| stream.cork),
+            blocks: matches!(job.load.driver, Driver::Threads | Driver::RoundRobin),
         }
     }
 

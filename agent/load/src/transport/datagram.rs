@@ -7,7 +7,9 @@
 //! | 12..16 | kind ([`Kind`]) |
 //! | 16..24 | sequence number |
 
-use iodyno_core::job::{Job, DATAGRAM_HEADER_BYTES};
+use iodyno_core::job::Job;
+use iodyno_core::limits::DATAGRAM_HEADER_BYTES;
+use iodyno_core::network::Network;
 
 /// Length of the header.
 pub(crate) const HEADER_BYTES: usize = DATAGRAM_HEADER_BYTES as usize;
@@ -45,7 +47,7 @@ pub(crate) struct Mark(u64);
 
 impl Mark {
     /// That of the trial of `job`.
-    pub(crate) fn of(job: &Job) -> Self {
+    pub(crate) fn of(job: &Job<Network>) -> Self {
         let token = job.token_bytes().unwrap_or_default();
         Mark(u64::from_le_bytes([
             token[0], token[1], token[2], token[3], token[4], token[5], token[6], token[7],

@@ -11,8 +11,9 @@ use std::fs;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 
-use iodyno_core::job::{Job, Role, Transport};
+use iodyno_core::job::Job;
 use iodyno_core::message::ErrorCode;
+use iodyno_core::network::{Network, Role, Transport};
 use iodyno_sys::endpoint::{self, Endpoint, ANY_CONTEXT};
 use iodyno_sys::errno;
 use sha2::{Digest, Sha256};
@@ -29,9 +30,9 @@ const VSOCK_ATTEMPTS: u32 = 64;
 ///
 /// # Errors
 /// `Job`: the address is none of its transport.
-pub(crate) fn of(job: &Job) -> Result<Endpoint, LoadError> {
-    let address = job.address.as_deref().unwrap_or("@");
-    match job.transport {
+pub(crate) fn of(job: &Job<Network>) -> Result<Endpoint, LoadError> {
+    let address = job.load.address.as_deref().unwrap_or("@");
+    match job.load.transport {
         Transport::Unix if address.starts_with('/') => Ok(Endpoint::File(PathBuf::from(address))),
         Transport::Unix => Ok(Endpoint::Abstract(name(job))),
         Transport::Vsock => {
@@ -42,15 +43,15 @@ pub(crate) fn of(job: &Job) -> Result<Endpoint, LoadError> {
                 let advice = "give the number of the machine and a port, such as 1:5201";
                 return Err(LoadError::new(ErrorCode::Job, format!("found {address}"), "address", advice));
             };
-            let context = if job.role == Role::Receive { ANY_CONTEXT } else { context };
+            let context = if job.load.role == Role::Receive { ANY_CONTEXT } else { context };
             Ok(Endpoint::Vsock { context, port })
         }
-        _ => address_of(job).map(Endpoint::Inet),
+        _ => address_of(job.load.address.as_deref()).map(Endpoint::Inet),
     }
 }
 
 /// Everybody may read the names in `/proc/net/unix`, so that they must not tell the token.
-fn name(job: &Job) -> String {
+fn name(job: &Job<Network>) -> String {
     let digest = Sha256::new_with_prefix(b"iodyno unix socket ").chain_update(&job.token).finalize();
     let digits: String = digest[..12].iter().map(|byte| format!("{byte:02x}")).collect();
     format!("iodyno-{digits}")
@@ -126,15 +127,17 @@ pub(crate) fn port(place: &Endpoint) -> u16 {
 mod tests {
     use super::*;
 
-    fn job(transport: Transport, address: Option<&str>) -> Job {
+    fn job(transport: Transport, address: Option<&str>) -> Job<Network> {
         let (address, token) = (address.map(str::to_owned), "0123456789abcdef".repeat(2));
-        Job { transport, address, token, role: Role::Send, ..Job::default() }
+        Job { token, load: Network { transport, address, ..Network::default() }, ..Job::default() }
     }
 
     #[test]
     fn both_ends_of_a_trial_find_one_name_and_those_of_another_do_not() {
         let near = of(&job(Transport::Unix, None)).unwrap();
-        let far = of(&Job { role: Role::Receive, ..job(Transport::Unix, Some("@")) }).unwrap();
+        let mut far = job(Transport::Unix, Some("@"));
+        far.load.role = Role::Receive;
+        let far = of(&far).unwrap();
         assert_eq!(near, far);
         let other = of(&Job { token: "f".repeat(32), ..job(Transport::Unix, None) }).unwrap();
         assert_ne!(near, other);

@@ -152,11 +152,6 @@ impl Counters {
         self.batches.get(worker % self.batches.len().max(1))
     }
 
-    /// Those of a job with this open loop.
-    pub(crate) fn with_open_loop(self, open_loop: Option<OpenLoop>) -> Self {
-        Counters { open_loop, ..self }
-    }
-
     pub(crate) fn cell(&self, connection: usize) -> &Cell {
         &self.cells[connection]
     }

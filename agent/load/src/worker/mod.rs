@@ -63,7 +63,7 @@ impl<'a> Worker<'a> {
             batches: shared.counters.batches(number),
             scratch: shared.scratch(number),
             clock: OperationClock::new(),
-            alarm: if shared.may_spin() { Alarm::alone() } else { Alarm::none() },
+            alarm: if shared.may_spin { Alarm::alone() } else { Alarm::none() },
             now: 0,
             moved_something: false,
         };
@@ -79,7 +79,7 @@ impl<'a> Worker<'a> {
             std::hint::spin_loop();
             worker.tick();
         }
-        if shared.job.spins {
+        if shared.spins {
             // Who never sleeps would keep everybody else from its CPU until the first bytes come, and the other end may be
             // one of them.
             worker.give_way();

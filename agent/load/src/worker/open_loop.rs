@@ -14,7 +14,6 @@ use std::sync::{Mutex, MutexGuard};
 
 use iodyno_core::arrivals::Arrivals;
 use iodyno_core::histogram::{Recorder, Snapshot};
-use iodyno_core::job::{Job, Role};
 use iodyno_core::schedule::Schedule;
 use iodyno_core::units::Nanos;
 use iodyno_sys::lock::locked;
@@ -76,12 +75,6 @@ pub struct OpenLoop {
 }
 
 impl OpenLoop {
-    /// That of `job`; `None`: its loop is closed.
-    pub(crate) fn of(job: &Job, workers: usize) -> Option<Self> {
-        let arrivals = job.arrivals.as_ref().filter(|_| job.role == Role::Send)?;
-        Some(OpenLoop::new(arrivals, job.connections, workers))
-    }
-
     /// Arrivals that so many connections, or whatever else takes them one after the other, claim.
     #[must_use]
     pub fn new(arrivals: &Arrivals, connections: u32, workers: usize) -> Self {
@@ -271,8 +264,7 @@ mod tests {
             per_connection,
             seed: 1,
         };
-        let job = Job { role: Role::Send, connections: 3, arrivals: Some(arrivals), ..Job::default() };
-        let open = OpenLoop::of(&job, 1).unwrap();
+        let open = OpenLoop::new(&arrivals, 3, 1);
         open.arm(Nanos(5_000), Nanos(7_000));
         open
     }

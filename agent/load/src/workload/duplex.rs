@@ -2,6 +2,7 @@
 //! connection has two of them instead, one for each way ([`crate::driver::work`]).
 
 use iodyno_core::job::Job;
+use iodyno_core::network::Network;
 use iodyno_sys::epoll::Interest;
 
 use super::stream::{Receive, Transmit};
@@ -20,7 +21,7 @@ pub(crate) struct Duplex {
 
 impl Duplex {
     /// As `job` has it, on one of its connections.
-    pub(crate) fn of(job: &Job, connection: usize) -> Self {
+    pub(crate) fn of(job: &Job<Network>, connection: usize) -> Self {
         Duplex { transmit: Transmit::beside(job, connection), receive: Receive::BESIDE, sends: true }
     }
 }

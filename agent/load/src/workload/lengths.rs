@@ -1,6 +1,7 @@
 //! How long the next message is.
 
 use iodyno_core::job::Job;
+use iodyno_core::network::Network;
 use iodyno_core::sizes::SizeStream;
 
 /// Lengths of the messages or requests of a connection, in order.
@@ -12,10 +13,12 @@ pub(crate) enum Lengths {
 
 impl Lengths {
     /// Those of a connection of `job`; both ends have the same.
-    pub(crate) fn of(job: &Job, connection: usize) -> Self {
-        match &job.message_sizes {
-            None => Lengths::Same(job.message_bytes.0),
-            Some(sizes) => Lengths::Drawn(SizeStream::new(sizes, job.seed, connection as u32), Vec::new()),
+    pub(crate) fn of(job: &Job<Network>, connection: usize) -> Self {
+        match &job.load.message_sizes {
+            None => Lengths::Same(job.load.message_bytes.0),
+            Some(sizes) => {
+                Lengths::Drawn(SizeStream::new(sizes, job.load.seed, connection as u32), Vec::new())
+            }
         }
     }
 

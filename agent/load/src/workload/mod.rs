@@ -13,7 +13,6 @@ pub(crate) mod stream;
 
 use std::io;
 
-use iodyno_core::job::{Direction, Interface, Job, Role, Workload};
 use iodyno_sys::epoll::Interest;
 use iodyno_sys::errno;
 
@@ -72,44 +71,6 @@ pub(crate) trait Activity {
     /// Makes one call and counts what it did. Begins at `worker.now` and moves it to the end of the call.
     fn step(&mut self, link: &impl Link, worker: &mut Worker<'_>, cell: &Cell) -> Step;
 }
-
-/// chosen: most bytes that one send call hands over. Longer messages take several calls, so that a message
-/// of a gigabyte neither needs a gigabyte of memory nor keeps the load on long after it is due to stop.
-pub(crate) const LONGEST_CALL_BYTES: u64 = 1 << 20;
-/// chosen: messages of an open loop that one call of a stream hands over when they are all due. At 64 the cost of a call
-/// is a small part of that of its bytes.
-const MOST_JOINED: u64 = 64;
-/// chosen: most bytes that are joined: beyond, a call costs little beside its bytes.
-const JOINED_BYTES: u64 = 64 << 10;
-
-/// Whether this end writes a stream of bytes several messages a call, because the job asks for that.
-pub(crate) fn writes_batches(job: &Job) -> bool {
-    job.workload == Workload::Stream
-        && job.interface == Interface::Batch
-        && !job.transport.is_datagram()
-        && job.writes_stream()
-}
-
-/// Messages of a stream that one call of who writes it may hand over: when all are due, or because the job asks for
-/// batches; 1: they stay apart.
-pub(crate) fn most_joined(job: &Job) -> u32 {
-    if writes_batches(job) {
-        return (LONGEST_CALL_BYTES / job.message_bytes.0.max(1)).clamp(1, u64::from(job.batch)) as u32;
-    }
-    let alone = job.arrivals.is_none()
-        || job.role != Role::Send
-        || job.workload != Workload::Stream
-        || job.direction != Direction::Forward
-        || job.burst > 1
-        || job.plays_application();
-    match alone {
-        true => 1,
-        false => (JOINED_BYTES / job.message_bytes.0.max(1)).clamp(1, MOST_JOINED) as u32,
-    }
-}
-
-/// chosen: length of a read. Measured: 64 to 256 KiB are alike.
-pub(crate) const READ_BYTES: usize = 128 << 10;
 
 /// What became of a call that the kernel refused.
 fn refused(error: &io::Error) -> Step {

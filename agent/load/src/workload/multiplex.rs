@@ -12,6 +12,7 @@
 use std::io;
 
 use iodyno_core::job::Job;
+use iodyno_core::network::Network;
 use iodyno_core::random::Random;
 use iodyno_sys::epoll::Interest;
 use iodyno_sys::errno;
@@ -23,7 +24,7 @@ use crate::transport::Link;
 use crate::worker::counters::Cell;
 use crate::worker::Worker;
 
-const HEADER_BYTES: usize = iodyno_core::job::MULTIPLEX_HEADER_BYTES as usize;
+const HEADER_BYTES: usize = iodyno_core::limits::MULTIPLEX_HEADER_BYTES as usize;
 /// chosen: bytes of a read, and of answers that are written together.
 const CALL_BYTES: usize = 64 << 10;
 /// Draws of answers are none of those of sizes and arrivals.
@@ -103,15 +104,15 @@ pub(crate) type MultiplexedRequest = Asking<ByPlace>;
 
 impl MultiplexedRequest {
     /// As `job` has it, on one of its connections, with what is in `source` as payload.
-    pub(crate) fn of(job: &Job, connection: usize, source: &[u8]) -> Self {
-        let message = source.iter().copied().cycle().take(job.message_bytes.0 as usize).collect();
+    pub(crate) fn of(job: &Job<Network>, connection: usize, source: &[u8]) -> Self {
+        let message = source.iter().copied().cycle().take(job.load.message_bytes.0 as usize).collect();
         Asking::with(ByPlace {
             lengths: Lengths::of(job, connection),
-            answer_bytes: job.answer_bytes.0,
+            answer_bytes: job.load.answer_bytes().0,
             message,
             length: 0,
-            begun: vec![0; job.outstanding as usize].into(),
-            free: (0..job.outstanding).rev().collect(),
+            begun: vec![0; job.load.outstanding() as usize].into(),
+            free: (0..job.load.outstanding()).rev().collect(),
             answers: Messages::new(),
             place: vec![0; CALL_BYTES].into(),
         })
@@ -193,20 +194,20 @@ pub(crate) struct MultiplexedAnswer {
 
 impl MultiplexedAnswer {
     /// As `job` has it, on one of its connections, with what is in `source` as payload.
-    pub(crate) fn of(job: &Job, connection: usize, source: &[u8]) -> Self {
-        let answer_bytes = job.answer_bytes.0 as usize;
-        let together = (CALL_BYTES / answer_bytes).clamp(1, job.outstanding as usize);
+    pub(crate) fn of(job: &Job<Network>, connection: usize, source: &[u8]) -> Self {
+        let answer_bytes = job.load.answer_bytes().0 as usize;
+        let together = (CALL_BYTES / answer_bytes).clamp(1, job.load.outstanding() as usize);
         MultiplexedAnswer {
-            request_bytes: job.message_bytes.0,
+            request_bytes: job.load.message_bytes.0,
             answer_bytes,
             requests: Messages::new(),
             place: vec![0; CALL_BYTES].into(),
-            waiting: Vec::with_capacity(job.outstanding as usize),
+            waiting: Vec::with_capacity(job.load.outstanding() as usize),
             answers: source.iter().copied().cycle().take(together * answer_bytes).collect(),
             length: 0,
             unsent: 0,
             begun: Vec::with_capacity(together),
-            random: Random::new(job.seed, STREAMS + connection as u64),
+            random: Random::new(job.load.seed, STREAMS + connection as u64),
         }
     }
 

@@ -10,6 +10,7 @@ use std::collections::VecDeque;
 
 use iodyno_core::histogram::Recorder;
 use iodyno_core::job::Job;
+use iodyno_core::network::Network;
 use iodyno_sys::epoll::Interest;
 
 use super::{refused, Activity, Step};
@@ -52,7 +53,7 @@ impl<'a, A: Activity> Open<'a, A> {
     /// operations a call began.
     pub(crate) fn around(
         activity: A,
-        job: &Job,
+        job: &Job<Network>,
         arrivals: &'a OpenLoop,
         connection: usize,
         number: usize,
@@ -64,7 +65,7 @@ impl<'a, A: Activity> Open<'a, A> {
             arrivals,
             times: arrivals.times(number),
             connection,
-            burst: job.burst,
+            burst: job.load.application().burst,
             left: 0,
             due: 0,
             free: 0,

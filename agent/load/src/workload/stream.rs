@@ -4,10 +4,12 @@
 use std::collections::VecDeque;
 
 use iodyno_core::job::Job;
+use iodyno_core::network::Network;
 use iodyno_sys::epoll::Interest;
 
 use super::lengths::Lengths;
-use super::{most_joined, refused, writes_batches, Activity, Step};
+use super::{refused, Activity, Step};
+use crate::joining::{most_joined, writes_batches};
 use crate::transport::Link;
 use crate::worker::counters::Cell;
 use crate::worker::Worker;
@@ -52,13 +54,13 @@ pub(crate) struct Transmit {
 
 impl Transmit {
     /// As `job` has it, on one of its connections.
-    pub(crate) fn of(job: &Job, connection: usize) -> Self {
+    pub(crate) fn of(job: &Job<Network>, connection: usize) -> Self {
         let lengths = Lengths::of(job, connection);
-        let most_joined = most_joined(job);
-        let batch = if writes_batches(job) && job.arrivals.is_none() { most_joined } else { 1 };
+        let most_joined = most_joined(&job.load);
+        let batch = if writes_batches(&job.load) && job.load.arrivals.is_none() { most_joined } else { 1 };
         Transmit {
             lengths,
-            call_bytes: job.message_bytes.0 * u64::from(batch),
+            call_bytes: job.load.message_bytes.0 * u64::from(batch),
             left: 0,
             begun: 0,
             joined: VecDeque::with_capacity(most_joined as usize),
@@ -70,7 +72,7 @@ impl Transmit {
     }
 
     /// The same on a connection that receives, too.
-    pub(crate) fn beside(job: &Job, connection: usize) -> Self {
+    pub(crate) fn beside(job: &Job<Network>, connection: usize) -> Self {
         Transmit { beside: true, ..Transmit::of(job, connection) }
     }
 }
@@ -228,8 +230,8 @@ pub(crate) struct ReceiveWhole {
 }
 
 impl ReceiveWhole {
-    pub(crate) fn of(job: &Job) -> Self {
-        ReceiveWhole { message_bytes: job.message_bytes.0, left: 0, begun: 0 }
+    pub(crate) fn of(job: &Job<Network>) -> Self {
+        ReceiveWhole { message_bytes: job.load.message_bytes.0, left: 0, begun: 0 }
     }
 }
 

@@ -6,7 +6,10 @@
 use std::thread;
 
 use iodyno_core::histogram::Snapshot;
-use iodyno_core::job::{Driver, Job, Role, Transport, Workload};
+use iodyno_core::job::Job;
+use iodyno_core::network::{
+    Application, ConnectRequestResponse, Driver, Network, RequestResponse, Role, Stream, Traffic, Transport,
+};
 use iodyno_core::phase::Windows;
 use iodyno_core::units::{Bytes, Nanos};
 use iodyno_load::{connect, listen, Cancel, Finished, LoadError, Prepared, Totals};
@@ -37,17 +40,18 @@ pub fn stream_drivers() -> Vec<Driver> {
 }
 
 /// A job with the load on for `load_ms`.
-pub fn job(role: Role, driver: Driver, connections: u32, message: u64, load_ms: u64) -> Job {
+pub fn job(role: Role, driver: Driver, connections: u32, message: u64, load_ms: u64) -> Job<Network> {
     Job {
         trial: "test".to_owned(),
         token: TOKEN.to_owned(),
-        role,
-        workload: Workload::Stream,
-        transport: Transport::Tcp,
-        driver,
-        connections,
-        message_bytes: Bytes(message),
-        address: Some("127.0.0.1:0".to_owned()),
+        load: Network {
+            role,
+            driver,
+            connections,
+            message_bytes: Bytes(message),
+            address: Some("127.0.0.1:0".to_owned()),
+            ..Network::default()
+        },
         windows: Windows {
             warm_up_ns: Nanos(0),
             measured_ns: Nanos(load_ms * MS),
@@ -58,30 +62,88 @@ pub fn job(role: Role, driver: Driver, connections: u32, message: u64, load_ms: 
     }
 }
 
+/// A job that differs.
+pub fn with(mut job: Job<Network>, change: impl FnOnce(&mut Job<Network>)) -> Job<Network> {
+    change(&mut job);
+    job
+}
+
+/// What only some kinds of traffic have; the job must be of one that has it.
+pub trait Parts {
+    fn stream(&mut self) -> &mut Stream;
+    fn exchange(&mut self) -> &mut RequestResponse;
+    fn anew(&mut self) -> &mut ConnectRequestResponse;
+    fn application(&mut self) -> &mut Application;
+    fn answer(&mut self) -> &mut Bytes;
+}
+
+impl Parts for Job<Network> {
+    fn stream(&mut self) -> &mut Stream {
+        let Traffic::Stream(stream) = &mut self.load.traffic else { panic!("no stream") };
+        stream
+    }
+
+    fn exchange(&mut self) -> &mut RequestResponse {
+        let Traffic::RequestResponse(exchange) = &mut self.load.traffic else { panic!("no exchange") };
+        exchange
+    }
+
+    fn anew(&mut self) -> &mut ConnectRequestResponse {
+        let Traffic::ConnectRequestResponse(anew) = &mut self.load.traffic else { panic!("not anew") };
+        anew
+    }
+
+    fn application(&mut self) -> &mut Application {
+        match &mut self.load.traffic {
+            Traffic::Stream(stream) => &mut stream.application,
+            Traffic::RequestResponse(exchange) => &mut exchange.application,
+            Traffic::ConnectRequestResponse(_) => panic!("no application"),
+        }
+    }
+
+    fn answer(&mut self) -> &mut Bytes {
+        match &mut self.load.traffic {
+            Traffic::Stream(_) => panic!("no answers"),
+            Traffic::RequestResponse(exchange) => &mut exchange.answer_bytes,
+            Traffic::ConnectRequestResponse(anew) => &mut anew.answer_bytes,
+        }
+    }
+}
+
 /// Where the ends of a transport meet on this machine. Every trial has a token of its own: the name of a Unix socket is
 /// made of it, and tests run side by side.
-pub fn over(transport: Transport, job: Job) -> Job {
+pub fn over(transport: Transport, job: Job<Network>) -> Job<Network> {
     let (token, address) = match transport {
         Transport::Unix => (unique_token(&job), None),
         Transport::Vsock => (job.token.clone(), Some("1:0".to_owned())),
-        _ => (job.token.clone(), job.address.clone()),
+        _ => (job.token.clone(), job.load.address.clone()),
     };
-    Job { transport, token, address, ..job }
+    with(job, |job| {
+        job.load.transport = transport;
+        job.token = token;
+        job.load.address = address;
+    })
 }
 
 /// The same for both ends of a pair that one thread makes.
-fn unique_token(job: &Job) -> String {
+fn unique_token(job: &Job<Network>) -> String {
     let thread = format!("{:?}", thread::current().id());
     let number: u64 = thread.bytes().filter(u8::is_ascii_digit).fold(0, |n, b| n * 10 + u64::from(b - b'0'));
     format!("{:08x}{number:08x}{}", std::process::id(), &job.token[16..])
 }
 
 /// Has `sender` connect to whatever port `receiver` gets; both prepared, the sender first.
-pub fn prepare(sender: &Job, receiver: &Job, cancel: &Cancel) -> Result<(Prepared, Prepared), LoadError> {
+pub fn prepare(
+    sender: &Job<Network>,
+    receiver: &Job<Network>,
+    cancel: &Cancel,
+) -> Result<(Prepared, Prepared), LoadError> {
     let listener = listen(receiver, cancel)?;
-    let place = receiver.address.as_deref().and_then(|address| address.rsplit_once(':'));
+    let place = receiver.load.address.as_deref().and_then(|address| address.rsplit_once(':'));
     let address = place.map(|(host, _)| format!("{host}:{}", listener.port()));
-    let sender = Job { address: address.or(receiver.address.clone()), ..sender.clone() };
+    let sender = with(sender.clone(), |job| {
+        job.load.address = address.or(receiver.load.address.clone());
+    });
     let other = cancel.clone();
     let connecting = thread::spawn(move || connect(&sender, &other));
     let received = listener.accept_all();
@@ -90,7 +152,7 @@ pub fn prepare(sender: &Job, receiver: &Job, cancel: &Cancel) -> Result<(Prepare
 }
 
 /// Runs a pair to its end: sender's and receiver's account.
-pub fn run(sender: &Job, receiver: &Job) -> (Finished, Finished) {
+pub fn run(sender: &Job<Network>, receiver: &Job<Network>) -> (Finished, Finished) {
     let (sender, receiver) = prepare(sender, receiver, &Cancel::default()).unwrap();
     let start = clock::monotonic().plus(Nanos(30 * MS));
     let (receiving, sending) = (receiver.arm(start), sender.arm(start));
@@ -101,11 +163,11 @@ pub fn run(sender: &Job, receiver: &Job) -> (Finished, Finished) {
 /// have been on one, or not have come to its last connection, before the stop of a short load. What never moves does not
 /// move in the longest, either, which is the outcome then.
 pub fn run_until(
-    sender: &Job,
-    receiver: &Job,
+    sender: &Job<Network>,
+    receiver: &Job<Network>,
     enough: impl Fn(&Finished, &Finished) -> bool,
 ) -> (Finished, Finished) {
-    let lasting = |job: &Job, times: u64| {
+    let lasting = |job: &Job<Network>, times: u64| {
         let mut job = job.clone();
         job.windows.measured_ns = Nanos(job.windows.measured_ns.0 * times);
         job

@@ -2,9 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use crate::pair::{check_consistent, job, over, prepare, run, DRIVERS, MS};
+use crate::pair::{check_consistent, job, over, prepare, run, with, Parts, DRIVERS, MS};
 use iodyno_core::histogram::Snapshot;
-use iodyno_core::job::{Driver, Interface, Job, Role, Transport};
+use iodyno_core::job::{Job, Load};
+use iodyno_core::network::{Driver, Interface, Network, Role, Transport};
 use iodyno_core::units::{Bytes, Nanos};
 use iodyno_load::{connect, Cancel, Finished};
 use iodyno_sys::clock;
@@ -12,10 +13,13 @@ use iodyno_sys::clock;
 const US: u64 = 1_000;
 
 /// Runs a sender to nowhere.
-fn to_nowhere(sender: &Job) -> Finished {
-    let sender = Job { transport: Transport::Null, address: None, ..sender.clone() };
+fn to_nowhere(sender: &Job<Network>) -> Finished {
+    let sender = with(sender.clone(), |job| {
+        job.load.transport = Transport::Null;
+        job.load.address = None;
+    });
     let finished = connect(&sender, &Cancel::default()).unwrap().arm(clock::monotonic()).join();
-    check_consistent(&finished.totals, sender.connections);
+    check_consistent(&finished.totals, sender.load.connections);
     finished
 }
 
@@ -27,7 +31,7 @@ fn service_ns(finished: &Finished) -> u64 {
 fn computing_takes_the_cpu_time_that_was_asked_for_and_is_no_service_time() {
     for driver in DRIVERS {
         let mut sender = job(Role::Send, driver, 1, 1_000, 300);
-        sender.compute_ns = Nanos(200 * US);
+        sender.application().compute_ns = Nanos(200 * US);
         let before = clock::process_cpu();
         let finished = to_nowhere(&sender);
         let spent = clock::process_cpu().minus(before);
@@ -61,7 +65,7 @@ fn thinking_connections_complete_operations_at_the_rate_of_the_response_time_law
     fn share_of(transport: Transport, driver: Driver) -> impl FnMut(u32) -> Option<f64> {
         move |_| {
             let mut sender = over(transport, job(Role::Send, driver, CONNECTIONS as u32, 100, 500));
-            sender.think_ns = Nanos(10 * MS);
+            sender.application().think_ns = Nanos(10 * MS);
             let receiver = over(transport, job(Role::Receive, driver, CONNECTIONS as u32, 100, 500));
             let (sender, receiver) = prepare(&sender, &receiver, &Cancel::default()).unwrap();
             let start = clock::monotonic().plus(Nanos(30 * MS));
@@ -92,7 +96,7 @@ fn thinking_connections_complete_operations_at_the_rate_of_the_response_time_law
 fn a_completion_of_a_send_without_a_copy_ends_no_pause() {
     // Over loopback, completions come at once, and the kernel reports each as an error of the connection.
     let mut sender = job(Role::Send, Driver::Epoll, 4, 1_000, 300);
-    (sender.interface, sender.think_ns) = (Interface::ZeroCopy, Nanos(20 * MS));
+    (sender.load.interface, sender.application().think_ns) = (Interface::ZeroCopy, Nanos(20 * MS));
     let receiver = job(Role::Receive, Driver::Epoll, 4, 1_000, 300);
     let (sent, received) = run(&sender, &receiver);
     assert_eq!(sent.totals.bytes, received.totals.bytes);
@@ -106,10 +110,10 @@ fn a_completion_of_a_send_without_a_copy_ends_no_pause() {
 fn a_reader_that_thinks_slows_the_sender_down_and_still_reads_everything() {
     for driver in DRIVERS {
         let mut sender = job(Role::Send, driver, 2, 20_000, 400);
-        sender.socket.send_buffer_bytes = Some(Bytes(50_000));
+        sender.load.socket.send_buffer_bytes = Some(Bytes(50_000));
         let mut receiver = job(Role::Receive, driver, 2, 20_000, 400);
-        receiver.think_ns = Nanos(20 * MS);
-        receiver.socket.receive_buffer_bytes = Some(Bytes(50_000));
+        receiver.application().think_ns = Nanos(20 * MS);
+        receiver.load.socket.receive_buffer_bytes = Some(Bytes(50_000));
         let (sent, received) = run(&sender, &receiver);
         assert_eq!(sent.totals.connection_bytes, received.totals.connection_bytes, "{driver:?}");
         assert_eq!(received.totals.connections_lost, 0, "{driver:?}: {:?}", received.totals.lost_reason);
@@ -126,11 +130,11 @@ fn one_at_a_time_is_in_an_operation_of_a_serialised_job() {
     let mut spent = [0, 0];
     for serialised in [false, true] {
         let mut sender = job(Role::Send, Driver::Threads, 4, 500_000, 400);
-        sender.serialised = serialised;
-        sender.socket.send_buffer_bytes = Some(Bytes(50_000));
+        sender.application().serialised = serialised;
+        sender.load.socket.send_buffer_bytes = Some(Bytes(50_000));
         let mut receiver = job(Role::Receive, Driver::Threads, 4, 500_000, 400);
-        receiver.think_ns = Nanos(5 * MS);
-        receiver.socket.receive_buffer_bytes = Some(Bytes(50_000));
+        receiver.application().think_ns = Nanos(5 * MS);
+        receiver.load.socket.receive_buffer_bytes = Some(Bytes(50_000));
         let (sent, received) = run(&sender, &receiver);
         assert_eq!(sent.totals.bytes, received.totals.bytes);
         assert_eq!(sent.totals.lock_wait_ns.0 > 0, serialised);
@@ -146,9 +150,13 @@ fn every_combination_arrives_whole_between_any_two_drivers() {
     for sending in DRIVERS {
         for receiving in DRIVERS {
             let mut sender = job(Role::Send, sending, 9, 30_000, 250);
-            (sender.compute_ns, sender.think_ns, sender.serialised) = (Nanos(20 * US), Nanos(MS), true);
+            (
+                sender.application().compute_ns,
+                sender.application().think_ns,
+                sender.application().serialised,
+            ) = (Nanos(20 * US), Nanos(MS), true);
             let mut receiver = job(Role::Receive, receiving, 9, 30_000, 250);
-            receiver.think_ns = Nanos(MS / 4);
+            receiver.application().think_ns = Nanos(MS / 4);
             let (sent, received) = run(&sender, &receiver);
             for finished in [&sent, &received] {
                 check_consistent(&finished.totals, 9);
@@ -164,7 +172,7 @@ fn every_combination_arrives_whole_between_any_two_drivers() {
 fn an_application_to_nowhere_pauses_too() {
     for driver in DRIVERS {
         let mut sender = job(Role::Send, driver, 3, 1_000, 200);
-        sender.think_ns = Nanos(20 * MS);
+        sender.application().think_ns = Nanos(20 * MS);
         let operations = to_nowhere(&sender).totals.operations;
         assert!((3..=3 * 11).contains(&operations), "{driver:?}: {operations}");
     }
@@ -175,9 +183,9 @@ fn a_job_that_is_cancelled_in_a_long_pause_ends_soon() {
     for driver in DRIVERS {
         let cancel = Cancel::default();
         let mut sender = job(Role::Send, driver, 3, 1_000, 20_000);
-        sender.think_ns = Nanos(9_000 * MS);
+        sender.application().think_ns = Nanos(9_000 * MS);
         let mut receiver = job(Role::Receive, driver, 3, 1_000, 20_000);
-        receiver.think_ns = Nanos(9_000 * MS);
+        receiver.application().think_ns = Nanos(9_000 * MS);
         let (sender, receiver) = prepare(&sender, &receiver, &cancel).unwrap();
         let start = clock::monotonic();
         let (receiving, sending) = (receiver.arm(start), sender.arm(start));
@@ -193,12 +201,13 @@ fn a_job_that_is_cancelled_in_a_long_pause_ends_soon() {
 
 #[test]
 fn what_an_application_cannot_do_is_refused() {
-    let refused = |change: fn(&mut Job)| {
+    let refused = |change: fn(&mut Job<Network>)| {
         let mut sender = job(Role::Send, Driver::Threads, 1, 1_000, 50);
         change(&mut sender);
-        sender.check().unwrap_err().key
+        let load = Load::Network(Box::new(sender.load.clone()));
+        sender.with(load).check().unwrap_err().key
     };
-    assert_eq!(refused(|job| job.compute_ns = Nanos(2_000 * MS)), "compute_ns");
-    assert_eq!(refused(|job| job.think_ns = Nanos(11_000 * MS)), "think_ns");
+    assert_eq!(refused(|job| job.application().compute_ns = Nanos(2_000 * MS)), "compute_ns");
+    assert_eq!(refused(|job| job.application().think_ns = Nanos(11_000 * MS)), "think_ns");
     assert_eq!(refused(|job| job.cpu_quota_percent = Some(0)), "cpu_quota_percent");
 }

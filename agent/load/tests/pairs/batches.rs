@@ -1,17 +1,21 @@
 //! Streams of bytes of which one call hands several messages over, and receivers that have the kernel drop what comes.
 
-use crate::pair::{both_moved, check_consistent, drivers, job, over, run_until};
+use crate::pair::{both_moved, check_consistent, drivers, job, over, run_until, with, Parts};
 use iodyno_core::arrivals::Sizes;
 use iodyno_core::histogram::Snapshot;
-use iodyno_core::job::{Direction, Driver, Interface, Job, Role, SocketOptions, Transport};
+use iodyno_core::job::Job;
+use iodyno_core::network::{Direction, Driver, Interface, Network, Role, SocketOptions, Transport};
 use iodyno_core::units::Bytes;
 use iodyno_load::{supports, Totals};
 
 const MESSAGE: u64 = 1_000;
 
-fn batches_of(batch: u32, transport: Transport, driver: Driver, message: u64) -> Job {
+fn batches_of(batch: u32, transport: Transport, driver: Driver, message: u64) -> Job<Network> {
     let plain = over(transport, job(Role::Send, driver, 3, message, 100));
-    Job { interface: Interface::Batch, batch, ..plain }
+    with(plain, |job| {
+        job.load.interface = Interface::Batch;
+        job.load.batch = batch;
+    })
 }
 
 /// Calls that began messages, and how many these were.
@@ -21,8 +25,10 @@ fn calls(totals: &Totals) -> (u64, u64) {
 }
 
 /// Every call began so many messages, each of which counts when it is whole, and what the one end sent, the other got.
-fn whole(case: &str, sender: &Job, together: u64) {
-    let receiver = Job { role: Role::Receive, ..sender.clone() };
+fn whole(case: &str, sender: &Job<Network>, together: u64) {
+    let receiver = with(sender.clone(), |job| {
+        job.load.role = Role::Receive;
+    });
     let (sent, received) = run_until(sender, &receiver, both_moved);
     let (sent, received) = (&sent.totals, &received.totals);
     for totals in [sent, received] {
@@ -30,13 +36,13 @@ fn whole(case: &str, sender: &Job, together: u64) {
         assert_eq!(totals.connections_lost, 0, "{case}: {:?}", totals.lost_reason);
     }
     assert_eq!(sent.connection_bytes, received.connection_bytes, "{case}");
-    let writes = if sender.direction == Direction::Reverse { received } else { sent };
+    let writes = if sender.load.direction() == Direction::Reverse { received } else { sent };
     let (count, begun) = calls(writes);
     assert!(count > 0, "{case}");
     assert_eq!(begun, count * together, "{case}");
     // What was begun and is not whole is less than a batch of each connection; what moved of it less than a message.
     assert!(writes.operations <= begun && begun < writes.operations + 3 * (together + 1), "{case}");
-    let message = sender.message_bytes.0;
+    let message = sender.load.message_bytes.0;
     let beyond = writes.bytes - writes.operations * message;
     assert!(beyond < 3 * message, "{case}: {beyond} bytes beside whole messages");
 }
@@ -46,7 +52,7 @@ fn each_message_of_a_call_counts_on_every_transport() {
     for driver in drivers() {
         for transport in [Transport::Tcp, Transport::Unix, Transport::Tls, Transport::Vsock] {
             let sender = batches_of(16, transport, driver, MESSAGE);
-            match supports(&sender) {
+            match supports(&sender.load) {
                 Ok(()) => whole(&format!("{driver:?} {transport:?}"), &sender, 16),
                 Err(refused) => {
                     let expected = transport == Transport::Vsock
@@ -61,11 +67,11 @@ fn each_message_of_a_call_counts_on_every_transport() {
 #[test]
 fn a_call_that_the_kernel_takes_in_parts_completes_what_is_whole() {
     for driver in drivers() {
-        let sender = Job {
+        let sender = with(batches_of(64, Transport::Tcp, driver, MESSAGE), |job| {
             // What the kernel makes of it, some 9 KB, holds a part of a batch of 64 000 bytes.
-            socket: SocketOptions { send_buffer_bytes: Some(Bytes(4_608)), ..SocketOptions::default() },
-            ..batches_of(64, Transport::Tcp, driver, MESSAGE)
-        };
+            job.load.socket =
+                SocketOptions { send_buffer_bytes: Some(Bytes(4_608)), ..SocketOptions::default() };
+        });
         whole(&format!("{driver:?}"), &sender, 64);
     }
 }
@@ -75,7 +81,9 @@ fn long_messages_come_fewer_a_call_and_the_other_end_writes_batches_too() {
     for driver in drivers() {
         let long = batches_of(64, Transport::Tcp, driver, 400_000);
         whole(&format!("{driver:?}, two in a MiB"), &long, 2);
-        let back = Job { direction: Direction::Reverse, ..batches_of(8, Transport::Tcp, driver, MESSAGE) };
+        let back = with(batches_of(8, Transport::Tcp, driver, MESSAGE), |job| {
+            job.stream().direction = Direction::Reverse;
+        });
         whole(&format!("{driver:?}, reverse"), &back, 8);
     }
 }
@@ -83,12 +91,13 @@ fn long_messages_come_fewer_a_call_and_the_other_end_writes_batches_too() {
 #[test]
 fn drawn_sizes_keep_their_order_within_calls_and_beyond() {
     for driver in drivers() {
-        let sender = Job {
-            connections: 1,
-            message_sizes: Some(Sizes::Trace { sizes_bytes: [1, 1_000, 7].map(Bytes).to_vec() }),
-            ..batches_of(64, Transport::Tcp, driver, MESSAGE)
-        };
-        let receiver = Job { role: Role::Receive, ..sender.clone() };
+        let sender = with(batches_of(64, Transport::Tcp, driver, MESSAGE), |job| {
+            job.load.connections = 1;
+            job.load.message_sizes = Some(Sizes::Trace { sizes_bytes: [1, 1_000, 7].map(Bytes).to_vec() });
+        });
+        let receiver = with(sender.clone(), |job| {
+            job.load.role = Role::Receive;
+        });
         let (sent, received) = run_until(&sender, &receiver, both_moved);
         let operations = sent.totals.operations;
         let whole = operations / 3 * 1_008 + [0, 1, 1_001][(operations % 3) as usize];
@@ -103,8 +112,13 @@ fn drawn_sizes_keep_their_order_within_calls_and_beyond() {
 fn what_is_discarded_is_counted_as_what_is_read() {
     for driver in drivers() {
         for direction in [Direction::Forward, Direction::Reverse, Direction::Both] {
-            let sender = Job { direction, discards: true, ..job(Role::Send, driver, 3, 20_001, 100) };
-            let receiver = Job { role: Role::Receive, ..sender.clone() };
+            let sender = with(job(Role::Send, driver, 3, 20_001, 100), |job| {
+                job.stream().direction = direction;
+                job.stream().discards = true;
+            });
+            let receiver = with(sender.clone(), |job| {
+                job.load.role = Role::Receive;
+            });
             let (sent, received) = run_until(&sender, &receiver, both_moved);
             let (sent, received) = (&sent.totals, &received.totals);
             let case = format!("{driver:?} {direction:?}");
@@ -125,13 +139,33 @@ fn what_is_discarded_is_counted_as_what_is_read() {
 #[test]
 fn what_would_not_be_one_call_or_not_discarded_is_refused() {
     let batches = batches_of(4, Transport::Tcp, Driver::Threads, MESSAGE);
-    let bursts = supports(&Job { burst: 2, ..batches.clone() }).unwrap_err();
+    let bursts = supports(
+        &with(batches.clone(), |job| {
+            job.application().burst = 2;
+        })
+        .load,
+    )
+    .unwrap_err();
     assert_eq!(bursts.place, "interface");
-    let works = supports(&Job { serialised: true, ..batches }).unwrap_err();
+    let works = supports(
+        &with(batches, |job| {
+            job.application().serialised = true;
+        })
+        .load,
+    )
+    .unwrap_err();
     assert!(works.place == "interface" && works.advice.contains("read_write"), "{works}");
     for transport in [Transport::Unix, Transport::Tls, Transport::Udp] {
-        let receiver = Job { discards: true, ..job(Role::Receive, Driver::Threads, 1, MESSAGE, 100) };
-        let refused = supports(&Job { transport, ..receiver }).unwrap_err();
+        let receiver = with(job(Role::Receive, Driver::Threads, 1, MESSAGE, 100), |job| {
+            job.stream().discards = true;
+        });
+        let refused = supports(
+            &with(receiver, |job| {
+                job.load.transport = transport;
+            })
+            .load,
+        )
+        .unwrap_err();
         assert_eq!(refused.place, "discards", "{transport:?}: {refused}");
     }
 }

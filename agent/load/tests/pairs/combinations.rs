@@ -5,14 +5,15 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 
-use crate::pair::{both_moved, check_consistent, job, over, run_until};
-use iodyno_core::job::{Direction, Driver, Interface, Job, Role, Transport, Workload};
+use crate::pair::{both_moved, check_consistent, job, over, run_until, with, Parts};
+use iodyno_core::job::Job;
 use iodyno_core::message::ErrorCode;
+use iodyno_core::network::{Direction, Driver, Interface, Network, Role, Traffic, TrafficKind, Transport};
 use iodyno_core::units::Bytes;
 use iodyno_load::{supports, Finished, Totals};
 
-const WORKLOADS: [Workload; 3] =
-    [Workload::Stream, Workload::RequestResponse, Workload::ConnectRequestResponse];
+const WORKLOADS: [TrafficKind; 3] =
+    [TrafficKind::Stream, TrafficKind::RequestResponse, TrafficKind::ConnectRequestResponse];
 /// Those whose two ends can be made of one address here; datagrams may be lost and have tests of their own.
 const TRANSPORTS: [Transport; 4] = [Transport::Tcp, Transport::Unix, Transport::Vsock, Transport::Tls];
 const DRIVERS: [Driver; 4] = [Driver::Threads, Driver::Epoll, Driver::RoundRobin, Driver::IoUring];
@@ -30,7 +31,7 @@ const LOAD_MS: u64 = 25;
 const DIRECTIONS: [Direction; 3] = [Direction::Forward, Direction::Reverse, Direction::Both];
 
 /// Every job of a sender that can be made, with its name.
-fn jobs(connections: u32, message: u64) -> Vec<(String, Job)> {
+fn jobs(connections: u32, message: u64) -> Vec<(String, Job<Network>)> {
     let mut found = Vec::new();
     for workload in WORKLOADS {
         for transport in TRANSPORTS {
@@ -47,12 +48,25 @@ fn jobs(connections: u32, message: u64) -> Vec<(String, Job)> {
                     }
                     for direction in DIRECTIONS {
                         for cork in [false, true] {
+                            let streams = workload == TrafficKind::Stream;
+                            if !streams && (cork || direction != Direction::Forward) {
+                                continue;
+                            }
                             let plain = job(Role::Send, driver, connections, message, LOAD_MS);
                             let answer_bytes = Bytes(message + 777);
                             let plain = over(transport, plain);
-                            let asked =
-                                Job { workload, interface, batch, direction, cork, answer_bytes, ..plain };
-                            match supports(&asked) {
+                            let asked = with(plain, |job| {
+                                job.load.traffic = workload.into();
+                                job.load.interface = interface;
+                                job.load.batch = batch;
+                                match &mut job.load.traffic {
+                                    Traffic::Stream(stream) => {
+                                        (stream.direction, stream.cork) = (direction, cork);
+                                    }
+                                    _ => *job.answer() = answer_bytes,
+                                }
+                            });
+                            match supports(&asked.load) {
                                 Ok(()) => {
                                     let words = (workload, transport, driver, interface, direction);
                                     found.push((format!("{words:?}, cork {cork}, {message} bytes"), asked));
@@ -77,12 +91,12 @@ fn whole(case: &str, finished: &Finished, connections: u32) {
 }
 
 /// What the one end sent, the other got.
-fn same(case: &str, job: &Job, sent: &Totals, received: &Totals) {
-    match (job.workload, job.direction) {
-        (Workload::Stream, Direction::Both) => {
+fn same(case: &str, job: &Job<Network>, sent: &Totals, received: &Totals) {
+    match (job.load.kind(), job.load.direction()) {
+        (TrafficKind::Stream, Direction::Both) => {
             assert_eq!((sent.sent_bytes, sent.bytes), (received.bytes, received.sent_bytes), "{case}");
         }
-        (Workload::Stream, _) => {
+        (TrafficKind::Stream, _) => {
             assert_eq!(sent.connection_bytes, received.connection_bytes, "{case}");
         }
         _ => {
@@ -111,11 +125,12 @@ fn every_combination_carries_every_byte_of_large_messages() {
 fn carries_every_byte(connections: u32, message: u64) {
     let mut tried = 0;
     for (case, sender) in jobs(connections, message) {
-        let receiver = Job {
-            role: Role::Receive,
-            cork: sender.cork && sender.direction != Direction::Forward,
-            ..sender.clone()
-        };
+        let receiver = with(sender.clone(), |job| {
+            job.load.role = Role::Receive;
+            if let Traffic::Stream(stream) = &mut job.load.traffic {
+                stream.cork = stream.cork && stream.direction != Direction::Forward;
+            }
+        });
         let (sent, received) = run_until(&sender, &receiver, both_moved);
         whole(&case, &sent, connections);
         whole(&case, &received, connections);
@@ -129,12 +144,13 @@ fn carries_every_byte(connections: u32, message: u64) {
 fn two_ends_may_use_different_drivers_and_interfaces() {
     for (near, far) in [(Driver::Threads, Driver::Epoll), (Driver::Epoll, Driver::Threads)] {
         for direction in DIRECTIONS {
-            let sender = Job { direction, ..job(Role::Send, near, 4, 30_000, LOAD_MS) };
-            let receiver = Job {
-                direction,
-                interface: Interface::Message,
-                ..job(Role::Receive, far, 4, 30_000, LOAD_MS)
-            };
+            let sender = with(job(Role::Send, near, 4, 30_000, LOAD_MS), |job| {
+                job.stream().direction = direction;
+            });
+            let receiver = with(job(Role::Receive, far, 4, 30_000, LOAD_MS), |job| {
+                job.stream().direction = direction;
+                job.load.interface = Interface::Message;
+            });
             let (sent, received) = run_until(&sender, &receiver, both_moved);
             let case = format!("{near:?} {far:?} {direction:?}");
             whole(&case, &sent, 4);
@@ -170,13 +186,14 @@ fn what_was_submitted_is_counted_where_the_other_end_stops_first() {
         for driver in crate::pair::drivers() {
             for interface in [Interface::ReadWrite, Interface::ZeroCopy] {
                 for longer_ms in [0, 1, 5, 20, 0, 1, 5, 20] {
-                    let both = |role, load_ms| Job {
-                        direction: Direction::Both,
-                        interface,
-                        ..job(role, driver, 3, 20_001, load_ms)
+                    let both = |role, load_ms| {
+                        with(job(role, driver, 3, 20_001, load_ms), |job| {
+                            job.stream().direction = Direction::Both;
+                            job.load.interface = interface;
+                        })
                     };
                     let (sender, receiver) = (both(Role::Send, 40), both(Role::Receive, 40 + longer_ms));
-                    if supports(&sender).is_err() {
+                    if supports(&sender.load).is_err() {
                         continue;
                     }
                     let (sent, received) = run_until(&sender, &receiver, both_moved);

@@ -5,15 +5,19 @@ use std::net::TcpStream;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
-use crate::pair::{both_moved, job, over, prepare, run_until, DRIVERS, MS};
-use iodyno_core::job::{Driver, Job, Role, Transport, Workload};
+use crate::pair::{both_moved, job, over, prepare, run_until, with, Parts, DRIVERS, MS};
+use iodyno_core::job::Job;
+use iodyno_core::network::{Driver, Network, Role, TrafficKind, Transport};
 use iodyno_core::units::{Bytes, Nanos};
 use iodyno_load::{listen, Cancel};
 use iodyno_sys::clock;
 
-fn exchange(role: Role, driver: Driver, connections: u32, load_ms: u64) -> Job {
+fn exchange(role: Role, driver: Driver, connections: u32, load_ms: u64) -> Job<Network> {
     let plain = job(role, driver, connections, 700, load_ms);
-    Job { workload: Workload::ConnectRequestResponse, answer_bytes: Bytes(3_000), ..plain }
+    with(plain, |job| {
+        job.load.traffic = TrafficKind::ConnectRequestResponse.into();
+        *job.answer() = Bytes(3_000);
+    })
 }
 
 #[test]
@@ -46,7 +50,10 @@ fn the_same_over_unix_sockets_and_tls_with_and_without_sessions_taken_up_again()
             for bytes in [64, 40_000] {
                 let of = |role, driver| {
                     let plain = over(transport, exchange(role, driver, 4, 50));
-                    Job { tls_resumption, message_bytes: Bytes(bytes), ..plain }
+                    with(plain, |job| {
+                        job.anew().tls_resumption = tls_resumption;
+                        job.load.message_bytes = Bytes(bytes);
+                    })
                 };
                 let (sender, receiver) = (of(Role::Send, near), of(Role::Receive, far));
                 let (sent, received) = run_until(&sender, &receiver, both_moved);
@@ -104,8 +111,9 @@ fn who_does_not_show_the_token_is_turned_away_and_holds_nobody_up() {
         let receiver = exchange(Role::Receive, driver, 3, 400);
         let listener = listen(&receiver, &cancel).unwrap();
         let port = listener.port();
-        let sender =
-            Job { address: Some(format!("127.0.0.1:{port}")), ..exchange(Role::Send, driver, 3, 400) };
+        let sender = with(exchange(Role::Send, driver, 3, 400), |job| {
+            job.load.address = Some(format!("127.0.0.1:{port}"));
+        });
         let connecting = std::thread::spawn(move || iodyno_load::connect(&sender, &cancel));
         let receiver = listener.accept_all().unwrap();
         let sender = connecting.join().unwrap().unwrap();
@@ -165,7 +173,9 @@ fn strangers_are_counted_and_hold_nobody_up_however_many_come() {
             let cancel = Cancel::default();
             let listener = listen(&of(Role::Receive), &cancel).unwrap();
             let port = listener.port();
-            let sender = Job { address: Some(format!("127.0.0.1:{port}")), ..of(Role::Send) };
+            let sender = with(of(Role::Send), |job| {
+                job.load.address = Some(format!("127.0.0.1:{port}"));
+            });
             let connecting = std::thread::spawn(move || iodyno_load::connect(&sender, &cancel));
             let receiver = listener.accept_all().unwrap();
             let sender = connecting.join().unwrap().unwrap();
@@ -195,8 +205,9 @@ fn strangers_that_came_before_the_connections_were_up_hold_nobody_up() {
         let cancel = Cancel::default();
         let listener = listen(&exchange(Role::Receive, driver, 2, 300), &cancel).unwrap();
         let port = listener.port();
-        let sender =
-            Job { address: Some(format!("127.0.0.1:{port}")), ..exchange(Role::Send, driver, 2, 300) };
+        let sender = with(exchange(Role::Send, driver, 2, 300), |job| {
+            job.load.address = Some(format!("127.0.0.1:{port}"));
+        });
         let connecting = std::thread::spawn(move || iodyno_load::connect(&sender, &cancel));
         // Behind the job's own, and more than are looked at until those are proven: they are the first of the load.
         std::thread::sleep(Duration::from_millis(300));

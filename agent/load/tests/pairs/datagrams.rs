@@ -1,9 +1,10 @@
 //! Requests and answers in datagrams over loopback, in every combination of drivers and interfaces.
 
-use crate::pair::{both_moved, check_consistent, drivers, job, run, run_until, DRIVERS, MS};
+use crate::pair::{both_moved, check_consistent, drivers, job, run, run_until, with, Parts, DRIVERS, MS};
 use iodyno_core::arrivals::{Arrivals, Law, Sizes};
 use iodyno_core::histogram::Snapshot;
-use iodyno_core::job::{Driver, Interface, Job, Role, Transport, Workload};
+use iodyno_core::job::Job;
+use iodyno_core::network::{Driver, Interface, Network, Role, TrafficKind, Transport};
 use iodyno_core::units::{Bytes, Nanos};
 use iodyno_load::{supports, Finished};
 
@@ -18,7 +19,9 @@ fn ways(role: Role) -> Vec<(Driver, Interface)> {
     let pairs = drivers().into_iter().flat_map(|driver| {
         [Interface::ReadWrite, Interface::ZeroCopy, Interface::Batch].map(|interface| (driver, interface))
     });
-    pairs.filter(|(driver, interface)| supports(&exchange(role, *driver, *interface, 1, 1)).is_ok()).collect()
+    pairs
+        .filter(|(driver, interface)| supports(&exchange(role, *driver, *interface, 1, 1).load).is_ok())
+        .collect()
 }
 
 /// 64 to 512 bytes: the mean is 288, with a standard deviation of 129.6.
@@ -31,17 +34,16 @@ fn is_mean(bytes: u64, count: u64) -> bool {
     (bytes as f64 / count as f64 - 288.0).abs() < 6.0 * 129.6 / (count as f64).sqrt()
 }
 
-fn exchange(role: Role, driver: Driver, interface: Interface, flows: u32, outstanding: u32) -> Job {
+fn exchange(role: Role, driver: Driver, interface: Interface, flows: u32, outstanding: u32) -> Job<Network> {
     let plain = job(role, driver, flows, 512, LOAD_MS);
-    Job {
-        workload: Workload::RequestResponse,
-        transport: Transport::Udp,
-        answer_bytes: Bytes(1024),
-        interface,
-        batch: 16,
-        outstanding,
-        ..plain
-    }
+    with(plain, |job| {
+        job.load.traffic = TrafficKind::RequestResponse.into();
+        job.load.transport = Transport::Udp;
+        *job.answer() = Bytes(1024);
+        job.load.interface = interface;
+        job.load.batch = 16;
+        job.exchange().outstanding = outstanding;
+    })
 }
 
 #[test]
@@ -81,11 +83,11 @@ fn every_request_has_its_answer_between_any_two_drivers_and_interfaces() {
 fn a_request_without_an_answer_is_asked_again_and_then_lost() {
     for driver in DRIVERS {
         let mut sender = exchange(Role::Send, driver, Interface::ReadWrite, 2, 1);
-        sender.answer_timeout_ns = Nanos(20 * MS);
-        sender.retries = 1;
+        sender.load.answer_timeout_ns = Nanos(20 * MS);
+        sender.exchange().retries = 1;
         // A server that computes for longer than that: every answer comes too late for its first request.
         let mut receiver = exchange(Role::Receive, Driver::Threads, Interface::ReadWrite, 2, 1);
-        receiver.compute_ns = Nanos(50 * MS);
+        receiver.application().compute_ns = Nanos(50 * MS);
         let (sent, received) = run_until(&sender, &receiver, |sent, _| sent.totals.datagrams.lost > 0);
         let asked = sent.totals.datagrams;
         assert!(asked.lost > 0 && asked.retries > 0, "{driver:?}: {asked:?}");
@@ -101,11 +103,12 @@ fn every_datagram_of_a_stream_came_or_is_counted_as_lost() {
         for receiving in DRIVERS {
             for interface in INTERFACES {
                 for flows in [1, 6] {
-                    let of = |role, driver| Job {
-                        transport: Transport::Udp,
-                        interface,
-                        batch: 16,
-                        ..job(role, driver, flows, 1_000, LOAD_MS)
+                    let of = |role, driver| {
+                        with(job(role, driver, flows, 1_000, LOAD_MS), |job| {
+                            job.load.transport = Transport::Udp;
+                            job.load.interface = interface;
+                            job.load.batch = 16;
+                        })
                     };
                     let (sender, receiver) = (of(Role::Send, sending), of(Role::Receive, receiving));
                     let (sent, received) = run_until(&sender, &receiver, both_moved);
@@ -136,17 +139,20 @@ fn an_open_loop_begins_what_is_due_and_counts_it() {
         seed: 7,
     };
     for driver in drivers() {
-        for workload in [Workload::Stream, Workload::RequestResponse] {
+        for workload in [TrafficKind::Stream, TrafficKind::RequestResponse] {
             for interface in INTERFACES {
-                if supports(&exchange(Role::Send, driver, interface, 4, 1)).is_err() {
+                if supports(&exchange(Role::Send, driver, interface, 4, 1).load).is_err() {
                     continue;
                 }
                 let mut sender = exchange(Role::Send, driver, interface, 4, 1);
-                (sender.workload, sender.arrivals) = (workload, Some(arrivals.clone()));
+                sender.load.arrivals = Some(arrivals.clone());
                 sender.windows.measured_ns = Nanos(150 * MS);
                 let mut receiver = exchange(Role::Receive, Driver::Threads, interface, 4, 1);
                 receiver.windows = sender.windows;
-                receiver.workload = workload;
+                if workload == TrafficKind::Stream {
+                    sender.load.traffic = workload.into();
+                    receiver.load.traffic = workload.into();
+                }
                 let (sent, received) = run(&sender, &receiver);
                 let open = sent.totals.open_loop.unwrap();
                 let case = format!("{driver:?} {workload:?} {interface:?}");
@@ -156,7 +162,7 @@ fn an_open_loop_begins_what_is_due_and_counts_it() {
                 let datagrams = sent.totals.datagrams;
                 assert_eq!(datagrams.sent, open.begun, "{case}");
                 assert_eq!(open.response_time.count(), sent.totals.operations, "{case}");
-                if workload == Workload::Stream {
+                if workload == TrafficKind::Stream {
                     let calls = sent.totals.batch.unwrap().since(&Snapshot::default());
                     assert_eq!(calls.sum_ns, datagrams.sent, "{case}: messages of {} calls", calls.count);
                 }
@@ -175,10 +181,10 @@ fn an_open_loop_begins_what_is_due_and_counts_it() {
 fn a_sender_that_is_behind_is_late_and_does_not_wait_for_itself() {
     // All flows are one worker's, who is asked for more than any can send: each flow would have been free.
     let mut sender = exchange(Role::Send, Driver::Epoll, Interface::ReadWrite, 8, 1);
-    sender.workload = Workload::Stream;
+    sender.load.traffic = TrafficKind::Stream.into();
     sender.windows.measured_ns = Nanos(300 * MS);
     sender.cpus = iodyno_sys::affinity::allowed().unwrap()[..1].to_vec();
-    sender.arrivals = Some(Arrivals {
+    sender.load.arrivals = Some(Arrivals {
         law: Law::Poisson {},
         operations: 20_000_000,
         period_ns: Nanos::SECOND,
@@ -186,7 +192,7 @@ fn a_sender_that_is_behind_is_late_and_does_not_wait_for_itself() {
         seed: 7,
     });
     let mut receiver = exchange(Role::Receive, Driver::Threads, Interface::ReadWrite, 8, 1);
-    receiver.workload = Workload::Stream;
+    receiver.load.traffic = TrafficKind::Stream.into();
     receiver.windows = sender.windows;
     // A worker that has no CPU for a while comes back to flows that others keep busy.
     let late_for_itself = |sent: &Finished, _: &Finished| {
@@ -238,11 +244,12 @@ fn a_stream_by_any_way_came_or_is_counted_as_lost() {
     for (sending, sent_by) in ways(Role::Send) {
         for (receiving, received_by) in ways(Role::Receive) {
             for flows in [1, 6] {
-                let of = |role, driver, interface| Job {
-                    transport: Transport::Udp,
-                    interface,
-                    batch: 16,
-                    ..job(role, driver, flows, 1_000, LOAD_MS)
+                let of = |role, driver, interface| {
+                    with(job(role, driver, flows, 1_000, LOAD_MS), |job| {
+                        job.load.transport = Transport::Udp;
+                        job.load.interface = interface;
+                        job.load.batch = 16;
+                    })
                 };
                 let receiver = of(Role::Receive, receiving, received_by);
                 let sender = of(Role::Send, sending, sent_by);
@@ -265,14 +272,19 @@ fn a_stream_by_any_way_came_or_is_counted_as_lost() {
 #[test]
 fn datagrams_of_drawn_sizes_have_them_on_every_way() {
     for (sending, sent_by) in ways(Role::Send) {
-        for workload in [Workload::Stream, Workload::RequestResponse] {
+        for workload in [TrafficKind::Stream, TrafficKind::RequestResponse] {
             let mut sender = exchange(Role::Send, sending, sent_by, 3, 4);
-            (sender.workload, sender.message_sizes, sender.seed) = (workload, uniform(), 5);
-            if workload == Workload::Stream {
-                sender.outstanding = 1;
+            (sender.load.message_sizes, sender.load.seed) = (uniform(), 5);
+            if workload == TrafficKind::Stream {
+                sender.load.traffic = workload.into();
             }
-            let receiver = Job { role: Role::Receive, driver: Driver::Threads, ..sender.clone() };
-            let receiver = Job { interface: Interface::Message, ..receiver };
+            let receiver = with(sender.clone(), |job| {
+                job.load.role = Role::Receive;
+                job.load.driver = Driver::Threads;
+            });
+            let receiver = with(receiver, |job| {
+                job.load.interface = Interface::Message;
+            });
             let (sent, received) = run_until(&sender, &receiver, both_moved);
             let case = format!("{sending:?} {sent_by:?} {workload:?}");
             let (left, came) = (sent.totals.datagrams.sent, received.totals.datagrams.received);
@@ -286,13 +298,13 @@ fn datagrams_of_drawn_sizes_have_them_on_every_way() {
 #[test]
 fn a_size_without_room_for_the_token_is_refused() {
     let mut sender = exchange(Role::Send, Driver::Epoll, Interface::ReadWrite, 1, 1);
-    sender.address = Some("127.0.0.1:9".to_owned());
-    sender.message_sizes = Some(Sizes::Trace { sizes_bytes: vec![Bytes(100), Bytes(23)] });
-    let refused = sender.check().unwrap_err();
+    sender.load.address = Some("127.0.0.1:9".to_owned());
+    sender.load.message_sizes = Some(Sizes::Trace { sizes_bytes: vec![Bytes(100), Bytes(23)] });
+    let refused = sender.load.check().unwrap_err();
     assert_eq!((refused.key, refused.found.as_str()), ("message_sizes", "23 bytes"));
-    sender.message_sizes = uniform();
-    sender.interface = Interface::Segments;
-    assert_eq!(supports(&sender).unwrap_err().place, "message_sizes");
+    sender.load.message_sizes = uniform();
+    sender.load.interface = Interface::Segments;
+    assert_eq!(supports(&sender.load).unwrap_err().place, "message_sizes");
 }
 
 #[test]
@@ -300,7 +312,7 @@ fn a_server_that_looks_again_and_again_never_sleeps() {
     for (driver, interface) in [(Driver::Epoll, Interface::ReadWrite), (Driver::Threads, Interface::Batch)] {
         let mut sender = exchange(Role::Send, Driver::Epoll, Interface::ReadWrite, 3, 1);
         let mut receiver = exchange(Role::Receive, driver, interface, 3, 1);
-        (sender.spins, receiver.spins) = (true, true);
+        (sender.exchange().spins, receiver.exchange().spins) = (true, true);
         let (sent, received) = run_until(&sender, &receiver, |sent, _| sent.totals.operations > 3);
         let (asked, answered) = (sent.totals.datagrams, received.totals.datagrams);
         for finished in [&sent, &received] {
@@ -313,5 +325,15 @@ fn a_server_that_looks_again_and_again_never_sleeps() {
     }
     // A blocking call sleeps.
     let asking = exchange(Role::Send, Driver::Threads, Interface::ReadWrite, 1, 1);
-    assert_eq!(supports(&Job { spins: true, ..asking }).unwrap_err().place, "spins");
+    assert_eq!(
+        supports(
+            &with(asking, |job| {
+                job.exchange().spins = true;
+            })
+            .load
+        )
+        .unwrap_err()
+        .place,
+        "spins"
+    );
 }

@@ -4,7 +4,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::pair::{job, prepare, stream_drivers, MS};
-use iodyno_core::job::{Driver, Role};
+use iodyno_core::network::{Driver, Role};
 use iodyno_core::units::{Bytes, Nanos};
 use iodyno_load::{Cancel, Prepared};
 use iodyno_sys::clock;
@@ -94,7 +94,7 @@ fn what_does_not_come_to_rest_is_given_up_and_counted() {
 fn unread_sender_is_given_up(driver: Driver) {
     // The receiver is never armed, so that nobody reads what the sender sends.
     let mut sender = job(Role::Send, driver, 3, 8_000_000, 100);
-    sender.socket.send_buffer_bytes = Some(Bytes(20_000));
+    sender.load.socket.send_buffer_bytes = Some(Bytes(20_000));
     let (sender, receiver) =
         prepare(&sender, &job(Role::Receive, driver, 3, 1_000, 100), &Cancel::default()).unwrap();
     let begun = Instant::now();

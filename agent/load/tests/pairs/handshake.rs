@@ -5,9 +5,9 @@ use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::pair::{job, TOKEN};
-use iodyno_core::job::{Driver, Job, Role, Transport};
+use crate::pair::{job, with, TOKEN};
 use iodyno_core::message::ErrorCode;
+use iodyno_core::network::{Driver, Role, Transport};
 use iodyno_load::{connect, listen, Cancel, LoadError};
 
 /// Whether the peer closes the connection, with or without a reset, and without saying anything.
@@ -39,13 +39,16 @@ fn time_to_connect_among_strangers(driver: Driver) -> Duration {
     web.write_all(b"GET / HTTP/1.1\r\nHost: example\r\n\r\n").unwrap();
     slow.write_all(b"I").unwrap();
     let mut other = job(Role::Send, driver, 2, 1_000, 50);
-    other.address = Some(format!("127.0.0.1:{port}"));
+    other.load.address = Some(format!("127.0.0.1:{port}"));
     other.token = "f".repeat(32);
     let error = connect(&other, &cancel).err().expect("the wrong token is refused");
     assert_eq!(error.code, ErrorCode::Address);
     assert!(is_closed(garbage) && is_closed(web));
     // `silent` and `slow` still hang; the job's own connections come up meanwhile.
-    let ours = Job { token: TOKEN.to_owned(), connections: 20, ..other };
+    let ours = with(other, |job| {
+        job.token = TOKEN.to_owned();
+        job.load.connections = 20;
+    });
     let begun = Instant::now();
     let sender = connect(&ours, &cancel).unwrap();
     let took = begun.elapsed();
@@ -66,7 +69,7 @@ fn an_index_counts_once_and_must_be_one_of_the_job() {
     // Learn the preamble from the sender itself, with a door of our own.
     let spy = TcpListener::bind("127.0.0.1:0").unwrap();
     let mut sender = job(Role::Send, Driver::Epoll, 1, 1_000, 50);
-    sender.address = Some(spy.local_addr().unwrap().to_string());
+    sender.load.address = Some(spy.local_addr().unwrap().to_string());
     let spied = thread::spawn(move || connect(&sender, &Cancel::default()).is_err());
     let mut first = [0; 32];
     let (mut caught, _) = spy.accept().unwrap();
@@ -104,7 +107,7 @@ fn a_thousand_silent_strangers_do_not_keep_the_job_out() {
     iodyno_sys::limits::raise_descriptors(6_000);
     let strangers: Vec<_> = (0..1_100).map(|_| TcpStream::connect(("127.0.0.1", port)).unwrap()).collect();
     let mut sender = job(Role::Send, Driver::Epoll, 10, 1_000, 50);
-    sender.address = Some(format!("127.0.0.1:{port}"));
+    sender.load.address = Some(format!("127.0.0.1:{port}"));
     let sender = connect(&sender, &cancel).unwrap();
     let receiver = accepting.join().unwrap().unwrap();
     assert_eq!((sender.connections(), receiver.connections()), (10, 10));
@@ -114,7 +117,7 @@ fn a_thousand_silent_strangers_do_not_keep_the_job_out() {
 
 fn refusal(address: &str, role: Role) -> LoadError {
     let mut job = job(role, Driver::Epoll, 1, 1_000, 50);
-    job.address = Some(address.to_owned());
+    job.load.address = Some(address.to_owned());
     let cancel = Cancel::default();
     let error = match role {
         Role::Receive => listen(&job, &cancel).err(),
@@ -133,7 +136,7 @@ fn ten_thousand_connections_refused_at_once_are_one_error_and_leave_nothing() {
     let before = descriptors();
     for driver in [Driver::Threads, Driver::Epoll] {
         let mut job = job(Role::Send, driver, 10_000, 1_000, 50);
-        job.address = Some(nobody.to_string());
+        job.load.address = Some(nobody.to_string());
         let error = connect(&job, &Cancel::default()).err().expect("refused");
         assert_eq!(error.code, ErrorCode::Address, "{error}");
         assert!(error.what.contains("of 10000") && error.advice.contains("receiver"), "{error:?}");
@@ -155,11 +158,10 @@ fn what_cannot_be_reached_or_listened_on_is_an_address_error() {
 #[test]
 fn who_listens_is_reached_at_its_address_alone_and_behind_a_translation_at_every_one() {
     let listening = |transport: Transport, address: &str| {
-        let job = Job {
-            transport,
-            address: Some(format!("{address}:0")),
-            ..job(Role::Receive, Driver::Epoll, 1, 64, 50)
-        };
+        let job = with(job(Role::Receive, Driver::Epoll, 1, 64, 50), |job| {
+            job.load.transport = transport;
+            job.load.address = Some(format!("{address}:0"));
+        });
         listen(&job, &Cancel::default()).unwrap()
     };
     for (address, reached) in [("127.0.0.2", false), ("192.0.2.1", true)] {
@@ -179,8 +181,8 @@ fn who_listens_is_reached_at_its_address_alone_and_behind_a_translation_at_every
 fn an_unknown_congestion_control_is_a_fault_of_the_job_and_names_the_known() {
     for role in [Role::Send, Role::Receive] {
         let mut job = job(role, Driver::Epoll, 1, 1_000, 50);
-        job.address = Some("127.0.0.1:9".to_owned());
-        job.socket.congestion_control = Some("nosuch".to_owned());
+        job.load.address = Some("127.0.0.1:9".to_owned());
+        job.load.socket.congestion_control = Some("nosuch".to_owned());
         let cancel = Cancel::default();
         let error =
             if role == Role::Send { connect(&job, &cancel).err() } else { listen(&job, &cancel).err() };
@@ -221,7 +223,7 @@ fn cancelling_ends_the_connecting() {
     // Listens, and never says a word.
     let mute = TcpListener::bind("127.0.0.1:0").unwrap();
     let mut sender = job(Role::Send, Driver::Threads, 2, 1_000, 50);
-    sender.address = Some(mute.local_addr().unwrap().to_string());
+    sender.load.address = Some(mute.local_addr().unwrap().to_string());
     let cancel = Cancel::default();
     let other = cancel.clone();
     let (outcome, took) = time_to_return(&cancel, move || connect(&sender, &other).is_err());

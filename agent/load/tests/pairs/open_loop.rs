@@ -1,9 +1,10 @@
 //! An open loop: operations begin at their arrivals, what waits is counted from when it was to begin.
 
-use crate::pair::{check_consistent, job, over, prepare, run, DRIVERS, MS};
+use crate::pair::{check_consistent, job, over, prepare, run, with, Parts, DRIVERS, MS};
 use iodyno_core::arrivals::{Arrivals, Law, Sizes};
 use iodyno_core::histogram::{Histogram, Snapshot};
-use iodyno_core::job::{Driver, Job, Role, Transport, Workload};
+use iodyno_core::job::Job;
+use iodyno_core::network::{Driver, Network, Role, TrafficKind, Transport};
 use iodyno_core::units::{Bytes, Nanos};
 use iodyno_load::{connect, Cancel, Finished, OpenTotals};
 use iodyno_sys::clock;
@@ -14,11 +15,19 @@ fn arrivals(law: Law, per_second: u64) -> Option<Arrivals> {
 }
 
 /// A request and its answer at these arrivals.
-fn asking(driver: Driver, connections: u32, arrivals: Option<Arrivals>, load_ms: u64) -> (Job, Job) {
+fn asking(
+    driver: Driver,
+    connections: u32,
+    arrivals: Option<Arrivals>,
+    load_ms: u64,
+) -> (Job<Network>, Job<Network>) {
     let mut sender = job(Role::Send, driver, connections, 64, load_ms);
-    (sender.workload, sender.answer_bytes, sender.arrivals) =
-        (Workload::RequestResponse, Bytes(64), arrivals);
-    let receiver = Job { role: Role::Receive, arrivals: None, ..sender.clone() };
+    (sender.load.traffic, *sender.answer(), sender.load.arrivals) =
+        (TrafficKind::RequestResponse.into(), Bytes(64), arrivals);
+    let receiver = with(sender.clone(), |job| {
+        job.load.role = Role::Receive;
+        job.load.arrivals = None;
+    });
     (sender, receiver)
 }
 
@@ -84,7 +93,11 @@ fn an_arrival_may_have_a_connection_of_its_own() {
         for driver in DRIVERS {
             for (law, tolerance) in [(Law::Constant {}, 1), (Law::Poisson {}, 90)] {
                 let (sender, receiver) = asking(driver, 8, arrivals(law, 1_000), 300);
-                let anew = |job| Job { workload: Workload::ConnectRequestResponse, ..over(transport, job) };
+                let anew = |job| {
+                    with(over(transport, job), |job| {
+                        job.load.traffic = TrafficKind::ConnectRequestResponse.into();
+                    })
+                };
                 let (sent, received) = run(&anew(sender), &anew(receiver));
                 let case = format!("{transport:?} {driver:?}");
                 check_accounts(&sent, 1);
@@ -106,7 +119,11 @@ fn arrivals_that_no_connection_was_free_for_are_missed_and_waited() {
     for driver in DRIVERS {
         // No flow makes a connection in 2 us.
         let (sender, receiver) = asking(driver, 1, arrivals(Law::Constant {}, 500_000), 200);
-        let anew = |job| Job { workload: Workload::ConnectRequestResponse, ..job };
+        let anew = |job| {
+            with(job, |job| {
+                job.load.traffic = TrafficKind::ConnectRequestResponse.into();
+            })
+        };
         let (sent, _) = run(&anew(sender), &anew(receiver));
         check_accounts(&sent, 1);
         let open = open(&sent);
@@ -122,7 +139,11 @@ fn arrivals_that_no_connection_was_free_for_are_missed_and_waited() {
 fn an_arrival_whose_connection_is_refused_stays_in_hand() {
     for driver in DRIVERS {
         let (sender, receiver) = asking(driver, 3, arrivals(Law::Constant {}, 1_000), 200);
-        let anew = |job| Job { workload: Workload::ConnectRequestResponse, ..job };
+        let anew = |job| {
+            with(job, |job| {
+                job.load.traffic = TrafficKind::ConnectRequestResponse.into();
+            })
+        };
         let (sender, receiver) = prepare(&anew(sender), &anew(receiver), &Cancel::default()).unwrap();
         drop(receiver);
         let sent = sender.arm(clock::monotonic()).join();
@@ -162,7 +183,7 @@ fn every_arrival_is_begun_and_the_rate_is_kept_over_tcp() {
 fn a_stream_has_arrivals_too() {
     for driver in DRIVERS {
         let mut sender = job(Role::Send, driver, 3, 10_000, 400);
-        sender.arrivals = arrivals(Law::Poisson {}, 1_000);
+        sender.load.arrivals = arrivals(Law::Poisson {}, 1_000);
         let receiver = job(Role::Receive, driver, 3, 10_000, 400);
         let (sent, received) = run(&sender, &receiver);
         check_accounts(&sent, 1);
@@ -176,7 +197,7 @@ fn messages_that_are_due_together_go_in_one_call_and_each_counts_from_its_own_in
     for driver in DRIVERS {
         // One every 200 ns, which is less than a call takes.
         let mut sender = job(Role::Send, driver, 2, 64, 300);
-        sender.arrivals = arrivals(Law::Poisson {}, 5_000_000);
+        sender.load.arrivals = arrivals(Law::Poisson {}, 5_000_000);
         let (sent, received) = run(&sender, &job(Role::Receive, driver, 2, 64, 300));
         check_accounts(&sent, 1);
         assert_eq!(sent.totals.connections_lost, 0, "{:?}", sent.totals.lost_reason);
@@ -205,7 +226,7 @@ fn one_call_begins_what_is_due_together_however_many_connections_are_free_for_it
         let mut sender = over(transport, job(Role::Send, driver, 8, 64, 300));
         // Two threads that wake at the same instant may both begin something.
         sender.cpus = iodyno_sys::affinity::allowed().unwrap()[..1].to_vec();
-        sender.arrivals = arrivals(Law::Trace { gaps_ns: together.clone() }, 100 * TOGETHER);
+        sender.load.arrivals = arrivals(Law::Trace { gaps_ns: together.clone() }, 100 * TOGETHER);
         let (sent, received) = run(&sender, &over(transport, job(Role::Receive, driver, 8, 64, 300)));
         check_accounts(&sent, 1);
         assert_eq!(sent.totals.bytes, received.totals.bytes);
@@ -224,8 +245,8 @@ fn one_call_begins_what_is_due_together_however_many_connections_are_free_for_it
 fn messages_that_are_joined_keep_their_sizes_in_order() {
     for driver in DRIVERS {
         let mut sender = job(Role::Send, driver, 1, 900, 200);
-        sender.arrivals = arrivals(Law::Constant {}, 3_000_000);
-        sender.message_sizes = Some(Sizes::Trace { sizes_bytes: [1, 900, 7].map(Bytes).to_vec() });
+        sender.load.arrivals = arrivals(Law::Constant {}, 3_000_000);
+        sender.load.message_sizes = Some(Sizes::Trace { sizes_bytes: [1, 900, 7].map(Bytes).to_vec() });
         let (sent, received) = run(&sender, &job(Role::Receive, driver, 1, 900, 200));
         let operations = sent.totals.operations;
         let whole = operations / 3 * 908 + [0, 1, 901][(operations % 3) as usize];
@@ -245,7 +266,7 @@ fn what_finds_no_connection_free_waits_and_is_counted_from_its_arrival() {
     // The answers take 2 ms each on one connection, and four times as many are asked for.
     for driver in DRIVERS {
         let (sender, mut receiver) = asking(driver, 1, arrivals(Law::Constant {}, 2_000), 500);
-        receiver.compute_ns = Nanos(2 * MS);
+        receiver.application().compute_ns = Nanos(2 * MS);
         let (sent, _) = run(&sender, &receiver);
         check_accounts(&sent, 1);
         let open = open(&sent);
@@ -275,7 +296,7 @@ fn what_an_answer_takes_begins_when_its_request_is_here() {
     for driver in DRIVERS {
         // The server is idle for 18 of 20 ms: what it computed ahead would be in no response time.
         let (sender, mut receiver) = asking(driver, 1, arrivals(Law::Constant {}, 50), 300);
-        receiver.compute_ns = Nanos(2 * MS);
+        receiver.application().compute_ns = Nanos(2 * MS);
         let (sent, received) = run(&sender, &receiver);
         check_accounts(&sent, 1);
         let (open, answered) = (open(&sent), received.totals.operations);
@@ -293,7 +314,7 @@ fn what_an_answer_takes_begins_when_its_request_is_here() {
 fn an_arrival_makes_all_operations_of_its_burst_on_one_connection() {
     for driver in DRIVERS {
         let (mut sender, receiver) = asking(driver, 5, arrivals(Law::Constant {}, 200), 500);
-        (sender.burst, sender.think_ns) = (4, Nanos(MS / 10));
+        (sender.application().burst, sender.application().think_ns) = (4, Nanos(MS / 10));
         let (sent, _) = run(&sender, &receiver);
         check_accounts(&sent, 4);
         let operations = sent.totals.operations;
@@ -316,7 +337,7 @@ fn an_arrival_makes_all_operations_of_its_burst_on_one_connection() {
 fn a_burst_of_a_closed_loop_is_made_without_a_pause() {
     for driver in DRIVERS {
         let (mut sender, receiver) = asking(driver, 1, None, 300);
-        (sender.burst, sender.think_ns) = (10, Nanos(20 * MS));
+        (sender.application().burst, sender.application().think_ns) = (10, Nanos(20 * MS));
         // 15 pauses at most, and ten operations before each; the stop may cut a burst short, but not one after the other.
         let mut operations = 1;
         for _ in 0..5 {
@@ -334,8 +355,8 @@ fn a_burst_of_a_closed_loop_is_made_without_a_pause() {
 fn arrivals_of_a_transport_that_does_nothing_are_all_begun() {
     for driver in DRIVERS {
         let mut sender = job(Role::Send, driver, 2, 100, 300);
-        (sender.transport, sender.address) = (Transport::Null, None);
-        sender.arrivals = arrivals(Law::OnOff { on_ns: Nanos(5 * MS), off_ns: Nanos(15 * MS) }, 10_000);
+        (sender.load.transport, sender.load.address) = (Transport::Null, None);
+        sender.load.arrivals = arrivals(Law::OnOff { on_ns: Nanos(5 * MS), off_ns: Nanos(15 * MS) }, 10_000);
         let sent = connect(&sender, &Cancel::default()).unwrap().arm(clock::monotonic()).join();
         check_accounts(&sent, 1);
         let due = open(&sent).due;

@@ -1,14 +1,18 @@
 //! Requests and answers over real sockets, in every combination of drivers.
 
-use crate::pair::{both_moved, check_consistent, drivers, job, run, run_until, DRIVERS, MS};
+use crate::pair::{both_moved, check_consistent, drivers, job, run, run_until, with, Parts, DRIVERS, MS};
 use iodyno_core::histogram::Snapshot;
-use iodyno_core::job::{Driver, Job, Role, Transport, Workload};
+use iodyno_core::job::Job;
+use iodyno_core::network::{Driver, Network, Role, TrafficKind, Transport};
 use iodyno_core::units::{Bytes, Nanos};
 use iodyno_load::supports;
 
-fn exchange(role: Role, driver: Driver, connections: u32, request: u64, answer: u64) -> Job {
+fn exchange(role: Role, driver: Driver, connections: u32, request: u64, answer: u64) -> Job<Network> {
     let plain = job(role, driver, connections, request, 300);
-    Job { workload: Workload::RequestResponse, answer_bytes: Bytes(answer), ..plain }
+    with(plain, |job| {
+        job.load.traffic = TrafficKind::RequestResponse.into();
+        *job.answer() = Bytes(answer);
+    })
 }
 
 #[test]
@@ -65,9 +69,9 @@ fn one_request_is_outstanding_on_each_connection() {
 fn thinking_ends_answer_at_the_rate_of_their_pauses() {
     for driver in DRIVERS {
         let mut sender = exchange(Role::Send, driver, 3, 500, 500);
-        sender.think_ns = Nanos(10 * MS);
+        sender.application().think_ns = Nanos(10 * MS);
         let mut receiver = exchange(Role::Receive, driver, 3, 500, 500);
-        receiver.think_ns = Nanos(15 * MS);
+        receiver.application().think_ns = Nanos(15 * MS);
         let (sent, received) = run(&sender, &receiver);
         assert_eq!(sent.totals.operations, received.totals.operations, "{driver:?}");
         // The pauses of both ends overlap: the longer one counts, and the first request waits for none.
@@ -78,10 +82,10 @@ fn thinking_ends_answer_at_the_rate_of_their_pauses() {
 #[test]
 fn requests_to_nowhere_are_refused() {
     let mut sender = exchange(Role::Send, Driver::Threads, 1, 1, 1);
-    sender.transport = Transport::Null;
-    assert_eq!(supports(&sender).unwrap_err().place, "transport");
+    sender.load.transport = Transport::Null;
+    assert_eq!(supports(&sender.load).unwrap_err().place, "transport");
     sender = exchange(Role::Send, Driver::Threads, 1, 1, 0);
-    assert_eq!(sender.check().unwrap_err().key, "answer_bytes");
+    assert_eq!(sender.load.check().unwrap_err().key, "answer_bytes");
 }
 
 #[test]
@@ -89,9 +93,10 @@ fn who_looks_again_and_again_exchanges_the_same_and_ends() {
     for transport in [Transport::Tcp, Transport::Unix] {
         for (asks, answers) in [(true, true), (true, false), (false, true)] {
             // One connection: those who look again and again and share a CPU wait for each other.
-            let of = |role, spins| Job {
-                spins,
-                ..crate::pair::over(transport, exchange(role, Driver::Epoll, 1, 700, 9_000))
+            let of = |role, spins| {
+                with(crate::pair::over(transport, exchange(role, Driver::Epoll, 1, 700, 9_000)), |job| {
+                    job.exchange().spins = spins;
+                })
             };
             let (mut sender, mut receiver) = (of(Role::Send, asks), of(Role::Receive, answers));
             for job in [&mut sender, &mut receiver] {
@@ -113,9 +118,10 @@ fn who_looks_again_and_again_exchanges_the_same_and_ends() {
 #[test]
 fn who_sleeps_in_the_kernel_cannot_look_again_and_again() {
     let asking = exchange(Role::Send, Driver::Epoll, 1, 64, 64);
-    assert_eq!(supports(&Job { spins: true, ..asking.clone() }), Ok(()));
-    let plain = job(Role::Send, Driver::Epoll, 1, 64, 100);
-    for refused in [Job { driver: Driver::Threads, ..asking }, plain] {
-        assert_eq!(supports(&Job { spins: true, ..refused }).unwrap_err().place, "spins");
-    }
+    assert_eq!(supports(&with(asking.clone(), |job| job.exchange().spins = true).load), Ok(()));
+    let refused = with(asking, |job| {
+        job.load.driver = Driver::Threads;
+        job.exchange().spins = true;
+    });
+    assert_eq!(supports(&refused.load).unwrap_err().place, "spins");
 }

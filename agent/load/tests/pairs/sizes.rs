@@ -5,9 +5,10 @@ use std::net::TcpListener;
 use std::thread;
 use std::time::Duration;
 
-use crate::pair::{check_consistent, job, over, run, run_until, DRIVERS};
+use crate::pair::{check_consistent, job, over, run, run_until, with, Parts, DRIVERS};
 use iodyno_core::arrivals::Sizes;
-use iodyno_core::job::{Driver, Interface, Job, Role, Transport, Workload};
+use iodyno_core::job::Job;
+use iodyno_core::network::{Driver, Interface, Network, Role, TrafficKind, Transport};
 use iodyno_core::units::{Bytes, Nanos};
 use iodyno_load::{connect, supports, Cancel};
 use iodyno_sys::clock;
@@ -17,17 +18,20 @@ fn mix() -> Option<Sizes> {
     Some(Sizes::Mix { sizes_bytes, weights: vec![5, 3, 1] })
 }
 
-fn asking(sending: Driver, receiving: Driver, outstanding: u32) -> (Job, Job) {
+fn asking(sending: Driver, receiving: Driver, outstanding: u32) -> (Job<Network>, Job<Network>) {
     let mut sender = job(Role::Send, sending, 5, 70_000, 300);
-    (sender.workload, sender.answer_bytes, sender.outstanding) =
-        (Workload::RequestResponse, Bytes(3_000), outstanding);
-    (sender.message_sizes, sender.seed) = (mix(), 77);
-    let receiver = Job { role: Role::Receive, driver: receiving, ..sender.clone() };
+    (sender.load.traffic, *sender.answer(), sender.exchange().outstanding) =
+        (TrafficKind::RequestResponse.into(), Bytes(3_000), outstanding);
+    (sender.load.message_sizes, sender.load.seed) = (mix(), 77);
+    let receiver = with(sender.clone(), |job| {
+        job.load.role = Role::Receive;
+        job.load.driver = receiving;
+    });
     (sender, receiver)
 }
 
 /// For `run_until`, which takes longer ones where the machine is busy.
-fn brief((mut sender, mut receiver): (Job, Job)) -> (Job, Job) {
+fn brief((mut sender, mut receiver): (Job<Network>, Job<Network>)) -> (Job<Network>, Job<Network>) {
     sender.windows.measured_ns = Nanos(50_000_000);
     receiver.windows = sender.windows;
     (sender, receiver)
@@ -60,7 +64,8 @@ fn requests_of_drawn_sizes_are_answered_one_by_one_and_pipelined() {
 fn a_stream_of_drawn_sizes_arrives_whole() {
     for driver in DRIVERS {
         let mut sender = job(Role::Send, driver, 3, 10_000, 100);
-        sender.message_sizes = Some(Sizes::Uniform { least_bytes: Bytes(1), greatest_bytes: Bytes(10_000) });
+        sender.load.message_sizes =
+            Some(Sizes::Uniform { least_bytes: Bytes(1), greatest_bytes: Bytes(10_000) });
         let receiver = job(Role::Receive, driver, 3, 10_000, 100);
         let (sent, received) = run_until(&sender, &receiver, |sent, _| sent.totals.operations > 50);
         assert_eq!(sent.totals.bytes, received.totals.bytes);
@@ -74,8 +79,8 @@ fn pipelining_keeps_as_many_under_way_as_it_was_told() {
     // A server that answers none before all four are there: with fewer under way nothing would ever come to its end.
     let door = TcpListener::bind("127.0.0.1:0").unwrap();
     let (mut sender, _) = asking(Driver::Epoll, Driver::Threads, 4);
-    (sender.connections, sender.message_sizes, sender.message_bytes) = (1, None, Bytes(100));
-    sender.address = Some(door.local_addr().unwrap().to_string());
+    (sender.load.connections, sender.load.message_sizes, sender.load.message_bytes) = (1, None, Bytes(100));
+    sender.load.address = Some(door.local_addr().unwrap().to_string());
     let server = thread::spawn(move || {
         let (mut stream, _) = door.accept().unwrap();
         stream.read_exact(&mut [0; 32]).unwrap();
@@ -107,11 +112,11 @@ fn large_messages_in_both_directions_do_not_wait_for_each_other() {
     for receiving in DRIVERS {
         let (mut sender, mut receiver) = asking(Driver::Epoll, receiving, 8);
         for job in [&mut sender, &mut receiver] {
-            (job.message_sizes, job.message_bytes, job.answer_bytes) =
+            (job.load.message_sizes, job.load.message_bytes, *job.answer()) =
                 (None, Bytes(3_000_000), Bytes(2_000_000));
             job.windows.measured_ns = Nanos(1_500_000_000);
-            job.socket.send_buffer_bytes = Some(Bytes(50_000));
-            job.socket.receive_buffer_bytes = Some(Bytes(50_000));
+            job.load.socket.send_buffer_bytes = Some(Bytes(50_000));
+            job.load.socket.receive_buffer_bytes = Some(Bytes(50_000));
         }
         let (sent, received) = run(&sender, &receiver);
         assert_eq!(sent.totals.connections_lost + received.totals.connections_lost, 0);
@@ -123,7 +128,7 @@ fn large_messages_in_both_directions_do_not_wait_for_each_other() {
 #[test]
 fn what_pipelining_does_not_go_with_is_said() {
     let (mut sender, _) = asking(Driver::Threads, Driver::Epoll, 2);
-    sender.address = Some("127.0.0.1:1".to_owned());
+    sender.load.address = Some("127.0.0.1:1".to_owned());
     let error = connect(&sender, &Cancel::default()).err().unwrap();
     assert_eq!((error.place.as_str(), error.advice.as_str()), ("outstanding", "take driver epoll"));
 }
@@ -136,7 +141,13 @@ fn multiplexed_requests_are_answered_once_each_in_whatever_order() {
                 let (sender, receiver) = brief(asking(Driver::Epoll, receiving, outstanding));
                 let [sender, receiver] = [sender, receiver].map(|job| {
                     let sizes = Sizes::Trace { sizes_bytes: [8, 9, 500, 70_000].map(Bytes).to_vec() };
-                    over(transport, Job { multiplexed: true, message_sizes: Some(sizes), ..job })
+                    over(
+                        transport,
+                        with(job, |job| {
+                            job.exchange().multiplexed = true;
+                            job.load.message_sizes = Some(sizes);
+                        }),
+                    )
                 });
                 let (sent, received) = run_until(&sender, &receiver, |sent, _| sent.totals.operations > 50);
                 let case = format!("{transport:?} {receiving:?} {outstanding}");
@@ -156,33 +167,54 @@ fn multiplexed_requests_are_answered_once_each_in_whatever_order() {
 #[test]
 fn what_multiplexing_does_not_go_with_is_said() {
     let (sender, _) = asking(Driver::Epoll, Driver::Epoll, 4);
-    let plain = Job { multiplexed: true, message_sizes: None, ..sender };
-    assert_eq!(supports(&plain), Ok(()));
+    let plain = with(sender, |job| {
+        job.exchange().multiplexed = true;
+        job.load.message_sizes = None;
+    });
+    assert_eq!(supports(&plain.load), Ok(()));
     for wrong in [
-        Job { driver: Driver::IoUring, ..plain.clone() },
-        Job { driver: Driver::Threads, ..plain.clone() },
-        Job { transport: Transport::Tls, ..plain.clone() },
-        Job { interface: Interface::Message, ..plain.clone() },
-        Job { workload: Workload::Stream, ..plain.clone() },
-        Job { burst: 2, ..plain.clone() },
+        with(plain.clone(), |job| {
+            job.load.driver = Driver::IoUring;
+        }),
+        with(plain.clone(), |job| {
+            job.load.driver = Driver::Threads;
+        }),
+        with(plain.clone(), |job| {
+            job.load.transport = Transport::Tls;
+        }),
+        with(plain.clone(), |job| {
+            job.load.interface = Interface::Message;
+        }),
+        with(plain.clone(), |job| {
+            job.application().burst = 2;
+        }),
     ] {
-        let refused = supports(&wrong).unwrap_err();
+        let refused = supports(&wrong.load).unwrap_err();
         assert_eq!(refused.place, "multiplexed", "{refused}");
     }
-    let short = Job { answer_bytes: Bytes(7), address: Some("127.0.0.1:1".to_owned()), ..plain };
-    assert_eq!(short.check().unwrap_err().key, "answer_bytes");
+    let short = with(plain, |job| {
+        *job.answer() = Bytes(7);
+        job.load.address = Some("127.0.0.1:1".to_owned());
+    });
+    assert_eq!(short.load.check().unwrap_err().key, "answer_bytes");
 }
 
 /// A workload by name, as a change of a job that asks and one that answers.
-type Shape = (&'static str, fn(&mut Job));
+type Shape = (&'static str, fn(&mut Job<Network>));
 
 const SHAPES: [Shape; 5] = [
-    ("request_response", |job| job.workload = Workload::RequestResponse),
-    ("connect_request_response", |job| job.workload = Workload::ConnectRequestResponse),
-    ("burst", |job| (job.workload, job.burst, job.think_ns) = (Workload::RequestResponse, 4, Nanos(100_000))),
-    ("pipelined", |job| (job.workload, job.outstanding) = (Workload::RequestResponse, 8)),
+    ("request_response", |job| job.load.traffic = TrafficKind::RequestResponse.into()),
+    ("connect_request_response", |job| job.load.traffic = TrafficKind::ConnectRequestResponse.into()),
+    ("burst", |job| {
+        (job.load.traffic, job.application().burst, job.application().think_ns) =
+            (TrafficKind::RequestResponse.into(), 4, Nanos(100_000))
+    }),
+    ("pipelined", |job| {
+        (job.load.traffic, job.exchange().outstanding) = (TrafficKind::RequestResponse.into(), 8)
+    }),
     ("multiplexed", |job| {
-        (job.workload, job.outstanding, job.multiplexed) = (Workload::RequestResponse, 8, true);
+        (job.load.traffic, job.exchange().outstanding, job.exchange().multiplexed) =
+            (TrafficKind::RequestResponse.into(), 8, true);
     }),
 ];
 
@@ -203,10 +235,15 @@ fn every_workload_of_requests_takes_every_law_of_sizes() {
     for (name, shape) in SHAPES {
         for (sizes, mean, deviation) in laws() {
             let mut sender = job(Role::Send, Driver::Epoll, 3, 9_000, 60);
-            (sender.message_sizes, sender.seed, sender.answer_bytes) = (sizes.clone(), 9, Bytes(80));
+            (sender.load.message_sizes, sender.load.seed) = (sizes.clone(), 9);
             shape(&mut sender);
-            let mut receiver = Job { role: Role::Receive, ..sender.clone() };
-            receiver.think_ns = Nanos(0);
+            *sender.answer() = Bytes(80);
+            let mut receiver = with(sender.clone(), |job| {
+                job.load.role = Role::Receive;
+            });
+            if name != "connect_request_response" {
+                receiver.application().think_ns = Nanos(0);
+            }
             let case = format!("{name} {sizes:?}");
             let (sent, received) = run_until(&sender, &receiver, |sent, _| sent.totals.operations > 60);
             let (asked, answered) = (sent.totals.operations, received.totals.operations);
@@ -233,11 +270,14 @@ fn datagrams_take_every_law_of_sizes() {
         // So few at a time that they find room at the receiver, however slow it is: the largest would be lost first.
         for (outstanding, interface) in [(1, Interface::ReadWrite), (2, Interface::Batch)] {
             let mut sender = over(Transport::Udp, job(Role::Send, Driver::Epoll, 2, 9_000, 60));
-            (sender.message_sizes, sender.seed) = (sizes.clone(), 9);
-            (sender.workload, sender.outstanding) = (Workload::RequestResponse, outstanding);
-            (sender.interface, sender.batch) = (interface, outstanding);
-            sender.answer_bytes = Bytes(80);
-            let receiver = Job { role: Role::Receive, ..sender.clone() };
+            (sender.load.message_sizes, sender.load.seed) = (sizes.clone(), 9);
+            (sender.load.traffic, sender.exchange().outstanding) =
+                (TrafficKind::RequestResponse.into(), outstanding);
+            (sender.load.interface, sender.load.batch) = (interface, outstanding);
+            *sender.answer() = Bytes(80);
+            let receiver = with(sender.clone(), |job| {
+                job.load.role = Role::Receive;
+            });
             let case = format!("{outstanding} {sizes:?}");
             let (sent, _) = run_until(&sender, &receiver, |sent, _| sent.totals.operations > 60);
             let asked = sent.totals.operations;

@@ -1,7 +1,7 @@
 //! Bulk transmit over real sockets, in every combination of drivers.
 
 use crate::pair::{both_moved, check_consistent, job, prepare, run_until, stream_drivers, DRIVERS, MS};
-use iodyno_core::job::{Driver, Role, SocketOptions, Transport};
+use iodyno_core::network::{Driver, Role, SocketOptions, Transport};
 use iodyno_core::units::{Bytes, Nanos};
 use iodyno_load::{connect, null_cost, Cancel};
 use iodyno_sys::clock;
@@ -44,7 +44,7 @@ fn a_reader_with_a_low_water_mark_gets_every_byte() {
     for driver in DRIVERS {
         let sender = job(Role::Send, driver, 3, 1_000, 300);
         let mut receiver = job(Role::Receive, driver, 3, 1_000, 300);
-        receiver.socket.receive_low_water_bytes = Some(Bytes(30_000));
+        receiver.load.socket.receive_low_water_bytes = Some(Bytes(30_000));
         let (sent, received) = run_until(&sender, &receiver, both_moved);
         // The last bytes, fewer than the mark, come with the end.
         assert_eq!(sent.totals.connection_bytes, received.totals.connection_bytes, "{driver:?}");
@@ -67,7 +67,7 @@ fn it_runs_over_ipv6_where_there_is_one() {
         return;
     }
     let mut receiver = job(Role::Receive, Driver::Epoll, 3, 1_000, 100);
-    receiver.address = Some("[::1]:0".to_owned());
+    receiver.load.address = Some("[::1]:0".to_owned());
     let (sent, received) = run_until(&job(Role::Send, Driver::Threads, 3, 1_000, 100), &receiver, both_moved);
     assert!(sent.totals.bytes > 0);
     assert_eq!(sent.totals.bytes, received.totals.bytes);
@@ -123,8 +123,8 @@ fn options_are_asked_for_and_read_back_on_both_ends() {
     for driver in DRIVERS {
         let mut sender = job(Role::Send, driver, 3, 1_000, 50);
         let mut receiver = job(Role::Receive, driver, 3, 1_000, 50);
-        sender.socket = socket.clone();
-        receiver.socket = socket.clone();
+        sender.load.socket = socket.clone();
+        receiver.load.socket = socket.clone();
         let (sender, receiver) = prepare(&sender, &receiver, &Cancel::default()).unwrap();
         for end in [&sender, &receiver] {
             let obtained = end.obtained();
@@ -145,7 +145,7 @@ fn the_null_transport_accepts_everything() {
         // Longer where others have the CPUs, and a worker did not come to one in time.
         let carried = [50, 1_000, 20_000].into_iter().any(|load_ms| {
             let mut sender = job(Role::Send, driver, 2, 1_000, load_ms);
-            (sender.transport, sender.address) = (Transport::Null, None);
+            (sender.load.transport, sender.load.address) = (Transport::Null, None);
             let prepared = connect(&sender, &Cancel::default()).unwrap();
             assert!(prepared.sockets().is_empty());
             let finished = prepared.arm(clock::monotonic()).join();
@@ -163,6 +163,6 @@ fn the_null_transport_accepts_everything() {
 fn a_cpu_that_is_not_there_is_refused() {
     // CPUs that this machine does not have are a fault of the job, not silently another placement.
     let mut sender = job(Role::Send, Driver::Epoll, 1, 1_000, 50);
-    (sender.transport, sender.address, sender.cpus) = (Transport::Null, None, vec![8_000]);
+    (sender.load.transport, sender.load.address, sender.cpus) = (Transport::Null, None, vec![8_000]);
     assert!(connect(&sender, &Cancel::default()).is_err());
 }

@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 
 use crate::scripted::{check_consistent, run_against, LONG_MS, MS};
 use crate::scripted::{job, lasting, mirror, op, operation, over, prepare, run, run_within, script, times};
-use iodyno_core::job::Role;
 use iodyno_core::message::ErrorCode;
+use iodyno_core::network::Role;
 use iodyno_core::script::{Call, FlowOp, Protocol, Script, Transaction};
 use iodyno_core::units::{Bytes, Nanos};
-use iodyno_load::{connect, listen, Cancel, Finished, LoadError};
+use iodyno_load::{connect_script, listen_script, Cancel, Finished, LoadError};
 use iodyno_sys::clock;
 
 /// A deadlock is noticed in 1 s and some round trips; a busy machine may take longer, though not as long as the windows.
@@ -27,7 +27,7 @@ fn failures(near: &Script, far: &Script) -> (LoadError, LoadError) {
     assert!(begun.elapsed() < SOON, "{:?}", begun.elapsed());
     let failure = |finished: Finished| {
         assert!(!finished.script.unwrap().complete);
-        finished.script_failure.expect("a failure")
+        finished.failure.expect("a failure")
     };
     (failure(near), failure(far))
 }
@@ -241,13 +241,13 @@ fn an_end_that_is_stopped_ends_the_other_and_cancelling_ends_both() {
             "near" => drop(near),
             "far" => {
                 drop(far);
-                let failure = near.join().script_failure.expect("the far end is gone");
+                let failure = near.join().failure.expect("the far end is gone");
                 assert!(failure.what.contains("the other end is gone"), "{failure}");
                 assert_eq!(failure.code, ErrorCode::Transport);
             }
             _ => {
                 cancel.cancel();
-                assert_eq!((near.join().script_failure, far.join().script_failure), (None, None));
+                assert_eq!((near.join().failure, far.join().failure), (None, None));
             }
         }
         assert!(begun.elapsed() < SOON);
@@ -260,8 +260,8 @@ fn an_end_that_does_not_come_or_does_not_fit_is_refused() {
     // Nobody listens there.
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let mut sender = job(Role::Send, near.clone(), 100);
-    sender.address = Some(free.to_string());
-    assert_eq!(connect(&sender, &Cancel::default()).err().unwrap().code, ErrorCode::Address);
+    sender.load.address = Some(free.to_string());
+    assert_eq!(connect_script(&sender, &Cancel::default()).err().unwrap().code, ErrorCode::Address);
 
     // Another script.
     let mut other = mirror(&near);
@@ -275,15 +275,12 @@ fn an_end_that_does_not_come_or_does_not_fit_is_refused() {
     let sctp = iodyno_sys::sctp::refusal().map(|_| Protocol::Sctp);
     for protocol in sctp.into_iter().chain(vsock) {
         let near = script(1, over(protocol, opened(vec![op(Call::Write, 10)])));
-        let refused = listen(&job(Role::Receive, near, 100), &Cancel::default()).err().unwrap();
+        let refused = listen_script(&job(Role::Receive, near, 100), &Cancel::default()).err().unwrap();
         assert_eq!(refused.code, ErrorCode::Unsupported, "{refused}");
         assert!(refused.what.to_lowercase().contains(&format!("{protocol:?}").to_lowercase()), "{refused}");
     }
-    let mut long =
-        job(Role::Receive, script(1, over(Protocol::Udp, opened(vec![op(Call::Read, 70_000)]))), 100);
-    assert_eq!(listen(&long, &Cancel::default()).err().unwrap().code, ErrorCode::Job);
-    long.script = None;
-    assert_eq!(listen(&long, &Cancel::default()).err().unwrap().code, ErrorCode::Job);
+    let long = job(Role::Receive, script(1, over(Protocol::Udp, opened(vec![op(Call::Read, 70_000)]))), 100);
+    assert_eq!(listen_script(&long, &Cancel::default()).err().unwrap().code, ErrorCode::Job);
 }
 
 #[test]
@@ -293,11 +290,11 @@ fn strangers_are_counted_and_change_nothing() {
     near.groups[0].transactions[1] =
         over(Protocol::Udp, vec![lasting(4_000, vec![op(Call::Write, 10), op(Call::Read, 10)])]).remove(0);
     let far_job = job(Role::Receive, mirror(&near), LONG_MS);
-    let listener = listen(&far_job, &Cancel::default()).unwrap();
+    let listener = listen_script(&far_job, &Cancel::default()).unwrap();
     let address = format!("127.0.0.1:{}", listener.port());
     let mut near_job = job(Role::Send, near, LONG_MS);
-    near_job.address = Some(address.clone());
-    let connecting = thread::spawn(move || connect(&near_job, &Cancel::default()));
+    near_job.load.address = Some(address.clone());
+    let connecting = thread::spawn(move || connect_script(&near_job, &Cancel::default()));
     let far = listener.accept_all().unwrap();
     let near = connecting.join().unwrap().unwrap();
     let start = clock::monotonic().plus(Nanos(30 * MS));
@@ -309,7 +306,7 @@ fn strangers_are_counted_and_change_nothing() {
         thread::sleep(Duration::from_millis(5));
     }
     let (near, far) = (near.join(), far.join());
-    assert_eq!((near.script_failure, far.script_failure), (None, None));
+    assert_eq!((near.failure, far.failure), (None, None));
     let far = far.script.unwrap();
     assert!(far.complete);
     assert!(far.foreign_refused >= 20, "{}", far.foreign_refused);

@@ -109,7 +109,7 @@ proptest! {
         for finished in [near, far] {
             let account = finished.script.unwrap();
             check_consistent(&account);
-            prop_assert!(!(account.complete && finished.script_failure.is_some()));
+            prop_assert!(!(account.complete && finished.failure.is_some()));
             let bytes: u64 = account.groups.iter().flat_map(|group| &group.transactions)
                 .flat_map(|transaction| &transaction.operations).map(|operation| operation.bytes.0).sum();
             prop_assert!(bytes <= finished.totals.bytes);

@@ -9,10 +9,10 @@ use crate::scripted::{
     check_consistent, job, lasting, mirror, op, operation, script, times, transaction, LONG_MS, MS,
 };
 use iodyno_core::account::ScriptAccount;
-use iodyno_core::job::{Job, Role};
+use iodyno_core::network::Role;
 use iodyno_core::script::{Call, FlowOp, Protocol, Script, Transaction};
 use iodyno_core::units::Nanos;
-use iodyno_load::{connect, listen, Cancel, Finished};
+use iodyno_load::{connect_script, listen_script, Cancel, Finished};
 use iodyno_sys::clock;
 
 /// An operation on connection `connection`, with the end of that number.
@@ -42,16 +42,15 @@ fn carry_out(near: &Script, fars: &[Script]) -> Vec<Finished> {
 /// The same, where `way` gives the port by which the sender's link reaches that of an end.
 fn carry_out_by(near: &Script, fars: &[Script], way: impl Fn(usize, u16) -> u16) -> Vec<Finished> {
     let cancel = Cancel::default();
-    let listeners: Vec<_> =
-        fars.iter().map(|far| listen(&job(Role::Receive, far.clone(), LONG_MS), &cancel).unwrap()).collect();
+    let listeners: Vec<_> = fars
+        .iter()
+        .map(|far| listen_script(&job(Role::Receive, far.clone(), LONG_MS), &cancel).unwrap())
+        .collect();
     let ports = listeners.iter().enumerate().map(|(index, listener)| way(index, listener.port()));
     let mut addresses = ports.map(|port| format!("127.0.0.1:{port}"));
-    let near = Job {
-        address: addresses.next(),
-        remote_addresses: addresses.collect(),
-        ..job(Role::Send, near.clone(), LONG_MS)
-    };
-    let connecting = thread::spawn(move || connect(&near, &cancel));
+    let mut near = job(Role::Send, near.clone(), LONG_MS);
+    (near.load.address, near.load.remote_addresses) = (addresses.next(), addresses.collect());
+    let connecting = thread::spawn(move || connect_script(&near, &cancel));
     let accepting: Vec<_> = listeners.into_iter().map(|each| thread::spawn(|| each.accept_all())).collect();
     let ends = std::iter::once(connecting).chain(accepting).map(|each| each.join().unwrap().unwrap());
     let ends: Vec<_> = ends.collect();
@@ -63,7 +62,7 @@ fn carry_out_by(near: &Script, fars: &[Script], way: impl Fn(usize, u16) -> u16)
 fn accounts(near: &Script, remotes: u32) -> Vec<ScriptAccount> {
     let fars: Vec<Script> = (0..remotes).map(|own| side(near, own)).collect();
     let ended = carry_out(near, &fars).into_iter().map(|finished| {
-        assert_eq!(finished.script_failure, None);
+        assert_eq!(finished.failure, None);
         let account = finished.script.unwrap();
         assert!(account.complete);
         check_consistent(&account);
@@ -187,7 +186,7 @@ fn a_deadlock_with_one_end_is_named_and_told_to_all() {
     let begun = Instant::now();
     let ended = carry_out(&near, &[first, second]);
     assert!(begun.elapsed() < Duration::from_secs(45), "{:?}", begun.elapsed());
-    let said: Vec<String> = ended.into_iter().map(|each| each.script_failure.unwrap().to_string()).collect();
+    let said: Vec<String> = ended.into_iter().map(|each| each.failure.unwrap().to_string()).collect();
     assert!(said.iter().all(|text| text.contains("for ever")), "{said:?}");
 }
 
@@ -204,7 +203,7 @@ fn what_is_slow_with_one_end_is_no_deadlock_with_the_other() {
     let think = FlowOp { duration_ns: Nanos(1_700 * MS), ..op(Call::Think, 0) };
     first.groups[0].transactions[1].operations.insert(0, think);
     for finished in carry_out(&near, &[first, side(&near, 1)]) {
-        assert_eq!(finished.script_failure, None);
+        assert_eq!(finished.failure, None);
     }
 }
 
@@ -259,7 +258,7 @@ fn an_end_whose_word_is_late_at_the_end_of_a_duration_is_no_deadlock_with_the_ot
     let accounts: Vec<_> = ended
         .into_iter()
         .map(|finished| {
-            assert_eq!(finished.script_failure, None);
+            assert_eq!(finished.failure, None);
             finished.script.unwrap()
         })
         .collect();
@@ -270,7 +269,8 @@ fn an_end_whose_word_is_late_at_the_end_of_a_duration_is_no_deadlock_with_the_ot
 #[test]
 fn an_end_without_an_address_is_refused() {
     let near = script(1, vec![opening(3, Call::Connect)]);
-    let mut asked = Job { address: Some("127.0.0.1:1".to_owned()), ..job(Role::Send, near, LONG_MS) };
+    let mut asked = job(Role::Send, near, LONG_MS).load;
+    asked.address = Some("127.0.0.1:1".to_owned());
     assert!(asked.check().unwrap_err().to_string().contains("remote_addresses"));
     asked.remote_addresses = vec!["127.0.0.1:1".to_owned(), "localhost:1".to_owned()];
     assert!(asked.check().unwrap_err().to_string().contains("localhost:1"));

@@ -6,11 +6,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use iodyno_core::account::{OperationAccount, ScriptAccount, TransactionAccount};
-use iodyno_core::job::{Job, Role, Workload};
+use iodyno_core::job::{Job, Load};
+use iodyno_core::network::Role;
 use iodyno_core::phase::Windows;
 use iodyno_core::script::{Call, FlowOp, Group, Protocol, Script, Size, Transaction, Until};
+use iodyno_core::scripted::Scripted;
 use iodyno_core::units::{Bytes, Nanos};
-use iodyno_load::{connect, listen, Cancel, Finished, LoadError, Prepared};
+use iodyno_load::{connect_script, listen_script, Cancel, Finished, LoadError, Prepared};
 use iodyno_sys::clock;
 
 /// Milliseconds in nanoseconds.
@@ -70,41 +72,48 @@ pub fn mirror(script: &Script) -> Script {
 }
 
 /// A job with this script.
-pub fn job(role: Role, script: Script, load_ms: u64) -> Job {
+pub fn job(role: Role, script: Script, load_ms: u64) -> Job<Scripted> {
+    let load = Scripted {
+        role,
+        address: Some("127.0.0.1:0".to_owned()),
+        remote_addresses: Vec::new(),
+        answer_timeout_ns: Nanos(100 * MS),
+        script,
+    };
     Job {
         trial: "test".to_owned(),
         token: "000102030405060708090a0b0c0d0e0f".to_owned(),
-        role,
-        workload: Workload::Script,
-        connections: script.strands() as u32,
-        script: Some(script),
-        address: Some("127.0.0.1:0".to_owned()),
         windows: Windows {
             warm_up_ns: Nanos(0),
             measured_ns: Nanos(load_ms * MS),
             drain_ns: Nanos(0),
             interval_ns: Nanos::SECOND,
         },
-        ..Job::default()
+        ..Job::<Load>::default().with(load)
     }
 }
 
 /// Both ends, ready: the sending one first.
-pub fn prepare(near: &Job, far: &Job, cancel: &Cancel) -> Result<(Prepared, Prepared), LoadError> {
+pub fn prepare(
+    near: &Job<Scripted>,
+    far: &Job<Scripted>,
+    cancel: &Cancel,
+) -> Result<(Prepared, Prepared), LoadError> {
     prepare_by(near, far, cancel, |port| port)
 }
 
 /// The same, where `way` gives the port by which that of the receiving end is reached.
 pub fn prepare_by(
-    near: &Job,
-    far: &Job,
+    near: &Job<Scripted>,
+    far: &Job<Scripted>,
     cancel: &Cancel,
     way: impl FnOnce(u16) -> u16,
 ) -> Result<(Prepared, Prepared), LoadError> {
-    let listener = listen(far, cancel)?;
-    let near = Job { address: Some(format!("127.0.0.1:{}", way(listener.port()))), ..near.clone() };
+    let listener = listen_script(far, cancel)?;
+    let mut near = near.clone();
+    near.load.address = Some(format!("127.0.0.1:{}", way(listener.port())));
     let other = cancel.clone();
-    let connecting = thread::spawn(move || connect(&near, &other));
+    let connecting = thread::spawn(move || connect_script(&near, &other));
     let far = listener.accept_all();
     let near = connecting.join().unwrap();
     Ok((near?, far?))
@@ -142,7 +151,7 @@ pub fn run_against_by(
 ) -> (ScriptAccount, ScriptAccount) {
     let begun = Instant::now();
     let (near, far) = run_by(near, far, LONG_MS, way);
-    assert_eq!((near.script_failure, far.script_failure), (None, None));
+    assert_eq!((near.failure, far.failure), (None, None));
     assert!(begun.elapsed() < Duration::from_millis(LONG_MS / 2), "it came to an end by itself");
     let (near, far) = (near.script.unwrap(), far.script.unwrap());
     assert!(near.complete && far.complete);

@@ -271,7 +271,7 @@ fn a_script_longer_than_the_windows_is_cut_and_says_so_and_nothing_failed() {
         let near = script(4, over(protocol, plan));
         let (near, far) = run_within(&near, &mirror(&near), 200);
         for finished in [near, far] {
-            assert_eq!(finished.script_failure, None, "{protocol:?}");
+            assert_eq!(finished.failure, None, "{protocol:?}");
             let account = finished.script.unwrap();
             check_consistent(&account);
             assert!(!account.complete);

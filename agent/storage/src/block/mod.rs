@@ -84,15 +84,8 @@ impl Drop for Crew {
 ///
 /// # Errors
 /// What cannot be had, where, and what to try.
-pub fn prepare(job: &Job, cancel: &Cancel) -> Result<Prepared, LoadError> {
-    let Some(disk) = &job.disk else {
-        return Err(fault(
-            ErrorCode::Job,
-            "the job says nothing of it",
-            "disk",
-            "say what is read and written",
-        ));
-    };
+pub fn prepare(job: &Job<Disk>, cancel: &Cancel) -> Result<Prepared, LoadError> {
+    let disk = &job.load;
     let mut opened = Vec::with_capacity(disk.targets.len());
     for target in &disk.targets {
         opened.push(target::open(disk, target, cancel)?);
@@ -109,8 +102,7 @@ pub fn prepare(job: &Job, cancel: &Cancel) -> Result<Prepared, LoadError> {
     let streams = streams(disk, &extents)?;
     let units = units(disk, &extents)?;
     let (disk, degraded) = engine::probe(disk, &files, &extents)?;
-    let open =
-        arrivals(job, &disk).map(|arrivals| OpenLoop::new(&arrivals, disk.workers, disk.workers as usize));
+    let open = arrivals(&disk).map(|arrivals| OpenLoop::new(&arrivals, disk.workers, disk.workers as usize));
     let allowed = affinity::allowed().map_err(|error| {
         fault(ErrorCode::Limit, format!("the allowed CPUs cannot be read: {error}"), "cpus", "see dmesg")
     })?;
@@ -156,8 +148,8 @@ fn units(disk: &Disk, extents: &[Extent]) -> Result<Option<Units>, LoadError> {
 }
 
 /// When operations are to begin: as the job has it, or a trace to be replayed.
-fn arrivals(job: &Job, disk: &Disk) -> Option<Arrivals> {
-    let Some(Replay { at_ns, .. }) = &disk.replay else { return job.arrivals.clone() };
+fn arrivals(disk: &Disk) -> Option<Arrivals> {
+    let Some(Replay { at_ns, .. }) = &disk.replay else { return disk.arrivals.clone() };
     let last = at_ns.last().filter(|last| last.0 > 0)?;
     let mut before = Nanos(0);
     let gaps_ns = at_ns.iter().map(|at| at.minus(std::mem::replace(&mut before, *at))).collect();

@@ -40,7 +40,10 @@ pub(crate) struct Failure {
 
 /// Made once a job, before its threads.
 pub(crate) struct Shared {
-    pub job: Job,
+    /// How long the load is on.
+    load_ns: Nanos,
+    /// Whether the CPU time of the workers is bounded.
+    has_quota: bool,
     pub disk: Disk,
     pub files: Arc<[File]>,
     pub extents: Vec<Extent>,
@@ -80,7 +83,7 @@ pub(crate) struct Shared {
 impl Shared {
     #[allow(clippy::too_many_arguments, reason = "made in one place")]
     pub(crate) fn new(
-        job: &Job,
+        job: &Job<Disk>,
         disk: &Disk,
         files: Vec<File>,
         extents: Vec<Extent>,
@@ -92,7 +95,8 @@ impl Shared {
         degraded: Vec<Degraded>,
     ) -> Self {
         Shared {
-            job: job.clone(),
+            load_ns: job.windows.load_ns(),
+            has_quota: job.cpu_quota_percent.is_some(),
             counters: Counters::new(disk, open.is_some()),
             left: disk.operations.map(|count| AtomicI64::new(i64::try_from(count).unwrap_or(i64::MAX))),
             marks: (0..disk.workers).map(|_| Mark::default()).collect(),
@@ -127,12 +131,12 @@ impl Shared {
 
     /// Whether a worker may look at the clock for a moment before an operation is due: each has a CPU, and no quota to use up.
     pub(crate) fn may_spin(&self) -> bool {
-        self.marks.len() <= self.cpus.len() && self.job.cpu_quota_percent.is_none()
+        self.marks.len() <= self.cpus.len() && !self.has_quota
     }
 
     /// Says when the load begins; workers must be unparked afterwards.
     pub(crate) fn arm(&self, start: Nanos) {
-        let due = start.plus(self.job.windows.load_ns());
+        let due = start.plus(self.load_ns);
         if let Some(open) = &self.open {
             open.arm(start.max(Nanos(1)), due);
         }
@@ -157,7 +161,7 @@ impl Shared {
     pub(crate) fn gave_up(&self) -> bool {
         let stopped = self.stopped.load(SeqCst);
         let start = self.start.load(SeqCst);
-        let end = if stopped > 0 { stopped } else { start + self.job.windows.load_ns().0 };
+        let end = if stopped > 0 { stopped } else { start + self.load_ns.0 };
         (stopped > 0 || start > 0) && clock::monotonic() > Nanos(end).plus(GRACE)
     }
 

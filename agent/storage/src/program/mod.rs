@@ -68,10 +68,8 @@ const MOST_NAMED: usize = 6;
 /// # Errors
 /// What is wrong, where and what to try: no room, no right to write, a place that is somebody else's, a limit of the
 /// host.
-pub fn prepare(job: &Job, cancel: &Cancel) -> Result<Prepared, LoadError> {
-    let Some(program) = job.files.clone() else {
-        return Err(layout::failure("the job has no program", "files", "send one"));
-    };
+pub fn prepare(job: &Job<FileProgram>, cancel: &Cancel) -> Result<Prepared, LoadError> {
+    let program = job.load.clone();
     program.check()?;
     let compiled = Compiled::of(&program);
     let laid = layout::lay_out(&program, cancel)?;

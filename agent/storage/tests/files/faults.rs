@@ -4,7 +4,6 @@
 
 use crate::folder::{carry_out, is_here, job, mixed, target, Folder, INTERFACES, MS};
 use iodyno_core::disk::{Disk, DiskInterface, Region, Target, TargetKind};
-use iodyno_core::job::Job;
 use iodyno_core::message::ErrorCode;
 use iodyno_core::units::{Bytes, Nanos};
 use iodyno_load::{Cancel, LoadError};
@@ -70,12 +69,9 @@ fn a_file_that_becomes_shorter_while_the_load_is_on() {
 fn errors_that_are_allowed_are_counted() {
     let folder = Folder::new("allowed");
     let file = folder.file("file", &vec![1; 1 << 20]);
-    let job = Job {
-        ..job(
-            Disk { read_ratio_ppm: 1_000_000, errors_allowed: u64::MAX, ..mixed(file, DiskInterface::Pread) },
-            60_000,
-        )
-    };
+    let disk =
+        Disk { read_ratio_ppm: 1_000_000, errors_allowed: u64::MAX, ..mixed(file, DiskInterface::Pread) };
+    let job = job(disk, 60_000);
     let running = block::prepare(&job, &Cancel::default()).unwrap().arm(clock::monotonic());
     while running.read().operations == 0 {
         std::thread::yield_now();

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use iodyno_core::file_program::{FileCall, FileFlowop, FileProgram, Fileset, Process, ProgramThread};
 use iodyno_core::file_variable::Value;
-use iodyno_core::job::{Job, Role, Workload};
+use iodyno_core::job::Job;
 use iodyno_core::phase::Windows;
 use iodyno_core::units::{Bytes, Nanos};
 use iodyno_load::{Cancel, LoadError};
@@ -75,18 +75,16 @@ pub fn program(scratch: &Scratch, filesets: Vec<Fileset>, flowops: Vec<FileFlowo
     }
 }
 
-pub fn job(program: FileProgram, milliseconds: u64) -> Job {
+pub fn job(program: FileProgram, milliseconds: u64) -> Job<FileProgram> {
     Job {
         token: "0".repeat(32),
-        role: Role::Alone,
-        workload: Workload::Files,
+        load: program,
         windows: Windows {
             warm_up_ns: Nanos(0),
             measured_ns: Nanos(milliseconds * 1_000_000),
             drain_ns: Nanos(0),
             interval_ns: Nanos(1_000_000_000),
         },
-        files: Some(program),
         ..Job::default()
     }
 }
@@ -94,7 +92,7 @@ pub fn job(program: FileProgram, milliseconds: u64) -> Job {
 /// Carries a program out for so long at most.
 pub fn run(program: FileProgram, milliseconds: u64) -> Result<Finished, LoadError> {
     let job = job(program, milliseconds);
-    job.check()?;
+    job.load.check()?;
     let prepared = program::prepare(&job, &Cancel::default())?;
     let running = prepared.arm(iodyno_sys::clock::monotonic().plus(Nanos(5_000_000)));
     let finished = running.join();

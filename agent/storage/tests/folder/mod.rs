@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 
 use iodyno_core::disk::{Disk, DiskInterface, Target, TargetKind};
-use iodyno_core::job::{Job, Role, Workload};
+use iodyno_core::job::Job;
 use iodyno_core::phase::Windows;
 use iodyno_core::units::Nanos;
 use iodyno_load::{Cancel, LoadError};
@@ -65,13 +65,11 @@ pub fn target(path: &Path) -> Target {
 }
 
 /// A job of so many milliseconds.
-pub fn job(disk: Disk, milliseconds: u64) -> Job {
+pub fn job(disk: Disk, milliseconds: u64) -> Job<Disk> {
     Job {
         trial: "00001-1".to_owned(),
         token: "0f".repeat(16),
-        role: Role::Alone,
-        workload: Workload::Disk,
-        disk: Some(disk),
+        load: disk,
         windows: Windows {
             warm_up_ns: Nanos(0),
             measured_ns: Nanos(milliseconds * MS),
@@ -101,8 +99,8 @@ pub fn is_here(interface: DiskInterface) -> bool {
 }
 
 /// Carries a job out.
-pub fn carry_out(job: &Job) -> Result<Finished, LoadError> {
-    job.check()?;
+pub fn carry_out(job: &Job<Disk>) -> Result<Finished, LoadError> {
+    job.load.check()?;
     let prepared = block::prepare(job, &Cancel::default())?;
     let finished = prepared.arm(clock::monotonic().plus(Nanos(5 * MS))).join();
     match &finished.failure {

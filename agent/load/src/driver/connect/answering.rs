@@ -9,10 +9,10 @@ use iodyno_sys::epoll::{Epoll, Events, Interest};
 use iodyno_sys::{errno, socket, timed};
 
 use super::{offered, preamble_bytes, Turn, Watch, LENGTH_BYTES, LINGER, LOOK, MOST_EVENTS};
+use crate::connections::Connections;
 use crate::handshake::{self, PREAMBLE_BYTES};
 use crate::transport::meeting;
 use crate::transport::tls::{Handshake, Session};
-use crate::worker::shared::Shared;
 use crate::worker::Worker;
 
 /// chosen: how long a connection may take to show the token.
@@ -67,7 +67,7 @@ impl Answering {
     }
 
     /// Goes on until it would have to wait, or the exchange is over.
-    fn step(&mut self, shared: &Shared, token: [u8; 16], worker: &mut Worker<'_>) -> Turn {
+    fn step(&mut self, shared: &Connections, token: [u8; 16], worker: &mut Worker<'_>) -> Turn {
         loop {
             let outcome = self.proceed(shared, token, worker);
             worker.tick();
@@ -104,7 +104,7 @@ impl Answering {
         worker.now.saturating_sub(self.begun) > TIME_TO_PROVE.0
     }
 
-    fn wait(&self, shared: &Shared, worker: &Worker<'_>) -> Turn {
+    fn wait(&self, shared: &Connections, worker: &Worker<'_>) -> Turn {
         if matches!(self.phase, Phase::Proving | Phase::Shaking(_)) && self.is_late(worker) {
             shared.counters.rare.refused();
             return Turn::Done;
@@ -119,7 +119,7 @@ impl Answering {
 
     fn proceed(
         &mut self,
-        shared: &Shared,
+        shared: &Connections,
         token: [u8; 16],
         worker: &mut Worker<'_>,
     ) -> io::Result<Option<Turn>> {
@@ -129,14 +129,14 @@ impl Answering {
                 // It is sent in one piece, and shorter than any segment: a part of it is nothing of ours.
                 let length = preamble_bytes(&shared.job);
                 let taken = socket::receive_into(socket, &mut self.shown[..length])?;
-                let greatest = shared.job.message_bytes.0;
+                let greatest = shared.job.load.message_bytes.0;
                 let (preamble, drawn) = self.shown.split_at(PREAMBLE_BYTES);
-                self.request = match &shared.job.message_sizes {
+                self.request = match &shared.job.load.message_sizes {
                     None => greatest,
                     Some(_) => u64::from_le_bytes(drawn.try_into().unwrap_or_default()),
                 };
                 let flow = handshake::index_in(preamble.try_into().unwrap_or_default(), token);
-                let flow = flow.filter(|flow| *flow < shared.job.connections);
+                let flow = flow.filter(|flow| *flow < shared.job.load.connections);
                 let fits = taken == length && (1..=greatest).contains(&self.request);
                 let Some(flow) = flow.filter(|_| fits) else {
                     shared.counters.rare.refused();
@@ -165,7 +165,7 @@ impl Answering {
                 worker.moved_by_any(shared.counters.cell(self.flow), received, asked);
                 *left = left.saturating_sub(received);
                 if *left == 0 {
-                    self.phase = Phase::Answering(shared.job.answer_bytes.0);
+                    self.phase = Phase::Answering(shared.job.load.answer_bytes().0);
                 }
             }
             Phase::Answering(left) => {
@@ -193,14 +193,14 @@ fn is_over(worker: &Worker<'_>) -> bool {
 }
 
 /// Whether accepted sockets have the options of the one that listens.
-fn inherits(shared: &Shared) -> bool {
+fn inherits(shared: &Connections) -> bool {
     meeting::of(&shared.job).is_ok_and(|place| place.accepts_with_options())
 }
 
 /// Gives an accepted socket what it did not inherit.
-fn suit(socket: BorrowedFd<'_>, shared: &Shared, waits: bool) -> io::Result<()> {
+fn suit(socket: BorrowedFd<'_>, shared: &Connections, waits: bool) -> io::Result<()> {
     // What the kernel made of them was read back before the start.
-    let _ = handshake::ask_again(socket, &shared.job.socket);
+    let _ = handshake::ask_again(socket, &shared.job.load.socket);
     if waits {
         socket::set_timeouts(socket, LOOK)?;
     }
@@ -209,7 +209,7 @@ fn suit(socket: BorrowedFd<'_>, shared: &Shared, waits: bool) -> io::Result<()> 
 
 /// Connections that a thread has accepted and that have shown nothing: who is silent must not hold up those who wait behind.
 struct Silent<'a> {
-    shared: &'a Shared,
+    shared: &'a Connections,
     /// The one that has been silent for longest first.
     sockets: VecDeque<Answering>,
 }
@@ -238,7 +238,7 @@ impl Silent<'_> {
 }
 
 /// A thread that serves one connection after the other, in blocking calls.
-pub(super) fn alone(shared: &Shared, number: usize) {
+pub(super) fn alone(shared: &Connections, number: usize) {
     let token = shared.job.token_bytes().unwrap_or_default();
     let Some(mut worker) = Worker::await_start(shared, number) else { return };
     let Some(listener) = shared.listener.as_ref().map(AsFd::as_fd) else { return };
@@ -284,12 +284,12 @@ pub(super) fn alone(shared: &Shared, number: usize) {
 }
 
 /// A worker that serves many connections at a time.
-pub(super) fn many(shared: &Shared, number: usize) -> io::Result<()> {
+pub(super) fn many(shared: &Connections, number: usize) -> io::Result<()> {
     let token = shared.job.token_bytes().unwrap_or_default();
     let Some(listener) = shared.listener.as_ref().map(AsFd::as_fd) else { return Ok(()) };
     let epoll = Epoll::new()?;
     epoll.add_exclusive(listener, LISTENER)?;
-    let room = shared.job.connections as usize + SPARE;
+    let room = shared.job.load.connections as usize + SPARE;
     let mut events = Events::with_capacity(MOST_EVENTS);
     let mut round = Round {
         shared,
@@ -326,7 +326,7 @@ pub(super) fn many(shared: &Shared, number: usize) -> io::Result<()> {
         }
     }
     round.unproven().for_each(|_| shared.counters.rare.refused());
-    (number..shared.job.connections as usize)
+    (number..shared.job.load.connections as usize)
         .step_by(shared.workers().max(1))
         .for_each(|flow| worker.concluded(flow));
     Ok(())
@@ -344,7 +344,7 @@ fn passes(error: &io::Error) -> bool {
 
 /// The connections of a worker.
 struct Round<'a> {
-    shared: &'a Shared,
+    shared: &'a Connections,
     token: [u8; 16],
     listener: BorrowedFd<'a>,
     /// Whether what it accepts has its options.

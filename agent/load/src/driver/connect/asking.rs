@@ -11,12 +11,12 @@ use iodyno_sys::epoll::{Epoll, Events, Interest};
 use iodyno_sys::{errno, socket};
 
 use super::{offered, preamble_bytes, Turn, Watch, LENGTH_BYTES, LOOK, MOST_EVENTS, RETRY};
+use crate::connections::Connections;
 use crate::handshake::{self, PREAMBLE_BYTES};
 use crate::transport::meeting;
 use crate::transport::tls::{Handshake, Session};
 use crate::worker::arrivals::{Arrivals, Claim};
 use crate::worker::counters::Cell;
-use crate::worker::shared::Shared;
 use crate::worker::Worker;
 use crate::workload::lengths::Lengths;
 
@@ -73,7 +73,7 @@ impl Open<'_> {
 
 /// One flow of exchanges, each on a connection of its own.
 struct Asking<'a> {
-    shared: &'a Shared,
+    shared: &'a Connections,
     address: Endpoint,
     /// The token, and behind it the length of the request where that is drawn.
     preamble: [u8; PREAMBLE_BYTES + LENGTH_BYTES],
@@ -95,7 +95,7 @@ struct Asking<'a> {
 
 impl<'a> Asking<'a> {
     /// `number`: of the worker that carries it out.
-    fn new(shared: &'a Shared, flow: usize, number: usize, blocks: bool) -> Option<Self> {
+    fn new(shared: &'a Connections, flow: usize, number: usize, blocks: bool) -> Option<Self> {
         let mut preamble = [0; PREAMBLE_BYTES + LENGTH_BYTES];
         let token = handshake::preamble(shared.job.token_bytes()?, flow as u32);
         preamble[..PREAMBLE_BYTES].copy_from_slice(&token);
@@ -174,7 +174,7 @@ impl<'a> Asking<'a> {
             self.address.socket(false)?
         };
         // What the kernel made of them was read back before the start.
-        let _ = handshake::ask_again(socket.as_fd(), &self.shared.job.socket);
+        let _ = handshake::ask_again(socket.as_fd(), &self.shared.job.load.socket);
         handshake::come_from(socket.as_fd(), &self.shared.job, self.flow)?;
         self.watch = Watch::NONE;
         self.phase = Phase::Connecting;
@@ -225,7 +225,7 @@ impl<'a> Asking<'a> {
                 let all_out = *left == 0;
                 worker.moved(self.shared.counters.cell(self.flow), accepted, self.begun);
                 if all_out {
-                    self.phase = Phase::Awaiting(self.shared.job.answer_bytes.0);
+                    self.phase = Phase::Awaiting(self.shared.job.load.answer_bytes().0);
                 }
             }
             Phase::Awaiting(left) => {
@@ -286,7 +286,7 @@ impl<'a> Asking<'a> {
 }
 
 /// A thread of one flow, in blocking calls.
-pub(super) fn alone(shared: &Shared, flow: usize) {
+pub(super) fn alone(shared: &Connections, flow: usize) {
     let asking = Asking::new(shared, flow, flow, true);
     let Some(mut worker) = Worker::await_start(shared, flow) else { return };
     let Some(mut asking) = asking else { return };
@@ -301,7 +301,7 @@ pub(super) fn alone(shared: &Shared, flow: usize) {
 }
 
 /// A worker of many flows.
-pub(super) fn many(shared: &Shared, number: usize) -> io::Result<()> {
+pub(super) fn many(shared: &Connections, number: usize) -> io::Result<()> {
     let flows: Vec<Asking<'_>> =
         shared.share_of(number).filter_map(|flow| Asking::new(shared, flow, number, false)).collect();
     let mut events = Events::with_capacity(flows.len().clamp(1, MOST_EVENTS));

@@ -18,14 +18,15 @@ mod asking;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
-use iodyno_core::job::{Driver, Job, Role};
+use iodyno_core::job::Job;
+use iodyno_core::network::{Driver, Network, Role};
 use iodyno_core::units::Nanos;
 use iodyno_sys::affinity;
 use iodyno_sys::epoll::{Epoll, Interest};
 
+use crate::connections::Connections;
 use crate::error::LoadError;
 use crate::handshake::PREAMBLE_BYTES;
-use crate::worker::shared::Shared;
 use crate::worker::Worker;
 
 /// chosen: how long a call of a blocking thread waits before the thread looks whether the job was stopped.
@@ -44,8 +45,8 @@ const MOST_EVENTS: usize = 256;
 const LENGTH_BYTES: usize = 8;
 
 /// What a connection shows before its request.
-fn preamble_bytes(job: &Job) -> usize {
-    PREAMBLE_BYTES + if job.message_sizes.is_some() { LENGTH_BYTES } else { 0 }
+fn preamble_bytes(job: &Job<Network>) -> usize {
+    PREAMBLE_BYTES + if job.load.message_sizes.is_some() { LENGTH_BYTES } else { 0 }
 }
 
 /// What an end of an exchange does next.
@@ -59,14 +60,14 @@ enum Turn {
     Done,
 }
 
-pub(super) fn drive(shared: &Shared, number: usize) {
-    let threads = shared.job.driver == Driver::Threads;
+pub(super) fn drive(shared: &Connections, number: usize) {
+    let threads = shared.job.load.driver == Driver::Threads;
     let cpu = shared.cpus[number % shared.cpus.len()];
     let restricted = if threads { affinity::restrict(&shared.cpus) } else { affinity::restrict(&[cpu]) };
     if let Err(error) = restricted {
         return shared.report(LoadError::refused(&error, "run on the CPUs of the job", "cpus"));
     }
-    let result = match (shared.job.role, threads) {
+    let result = match (shared.job.load.role, threads) {
         (Role::Send, true) => {
             asking::alone(shared, number);
             Ok(())

@@ -9,7 +9,7 @@ use rustls::server::UnbufferedServerConnection;
 use rustls::unbuffered::{ConnectionState, EncodeError, UnbufferedStatus};
 use rustls::{CommonState, Error};
 
-use crate::workload::READ_BYTES;
+use crate::joining::READ_BYTES;
 
 const HEADER_BYTES: usize = 5;
 /// Most payload of a record (RFC 8446, 5.1).

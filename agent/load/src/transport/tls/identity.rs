@@ -6,7 +6,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use iodyno_core::job::TlsCipher;
+use iodyno_core::network::TlsCipher;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::Resumption;
 use rustls::crypto::ring::{cipher_suite, default_provider, sign};

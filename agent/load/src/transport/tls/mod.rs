@@ -15,8 +15,9 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex};
 
-use iodyno_core::job::{Job, Role};
+use iodyno_core::job::Job;
 use iodyno_core::message::ErrorCode;
+use iodyno_core::network::{Network, Role, TlsCipher, Traffic};
 use iodyno_core::units::Nanos;
 use iodyno_sys::buffer::ReceiveScratch;
 use iodyno_sys::lock::locked;
@@ -31,7 +32,7 @@ use identity::Identity;
 use super::Link;
 use crate::cancel::Cancel;
 use crate::error::LoadError;
-use crate::workload::{most_joined, LONGEST_CALL_BYTES};
+use crate::joining::most_joined;
 
 /// How long one wait for the other end lasts, so that a cancelled job is noticed.
 const LOOK: Nanos = Nanos(20_000_000);
@@ -137,16 +138,23 @@ pub(crate) struct Terms {
 
 impl Terms {
     /// As `job` has them. `None`: its token is none, which is checked with the job.
-    pub(crate) fn of(job: &Job) -> Result<Self, LoadError> {
-        let token = job.token_bytes().unwrap_or_default();
-        let identity =
-            Identity::new(token, job.tls_cipher, job.tls_resumption).map_err(|error| failed(&error))?;
-        // The sizes of a script's messages are its own.
-        let longest = match job.script {
-            Some(_) => LONGEST_CALL_BYTES,
-            None => (job.message_bytes.0 * u64::from(most_joined(job))).max(job.answer_bytes.0),
-        } as usize;
-        Ok(Terms { identity: Arc::new(identity), connects: job.role == Role::Send, longest })
+    pub(crate) fn of(job: &Job<Network>) -> Result<Self, LoadError> {
+        let load = &job.load;
+        let resumes = matches!(&load.traffic, Traffic::ConnectRequestResponse(anew) if anew.tls_resumption);
+        let longest = (load.message_bytes.0 * u64::from(most_joined(load))).max(load.answer_bytes().0);
+        Terms::new(job.token_bytes().unwrap_or_default(), load.tls_cipher, resumes, load.role, longest)
+    }
+
+    /// For messages that are not longer than `longest`.
+    pub(crate) fn new(
+        token: [u8; 16],
+        cipher: TlsCipher,
+        resumes: bool,
+        role: Role,
+        longest: u64,
+    ) -> Result<Self, LoadError> {
+        let identity = Identity::new(token, cipher, resumes).map_err(|error| failed(&error))?;
+        Ok(Terms { identity: Arc::new(identity), connects: role == Role::Send, longest: longest as usize })
     }
 
     /// Begins to shake hands on a connection that this end opened, or accepted.
@@ -169,7 +177,7 @@ fn failed(error: &dyn std::fmt::Display) -> LoadError {
 /// # Errors
 /// `Transport`: the other end is not the trial's, went away or was too slow; it was cancelled.
 pub(crate) fn establish(
-    job: &Job,
+    job: &Job<Network>,
     sockets: &[OwnedFd],
     waits: bool,
     until: Nanos,

@@ -4,8 +4,7 @@ use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::thread;
 
-use iodyno_core::job::TlsCipher;
-use iodyno_core::units::Bytes;
+use iodyno_core::network::TlsCipher;
 use rustls::crypto::cipher::{OutboundChunks, OutboundPlainMessage};
 use rustls::{
     CipherSuiteCommon, ClientConfig, ConnectionTrafficSecrets, ContentType, HandshakeKind, ProtocolVersion,
@@ -17,15 +16,8 @@ use super::*;
 const CIPHERS: [TlsCipher; 3] = [TlsCipher::Aes128Gcm, TlsCipher::Aes256Gcm, TlsCipher::Chacha20];
 
 fn terms(role: Role, token: &str, cipher: TlsCipher, resumes: bool) -> Terms {
-    let job = Job {
-        role,
-        token: token.repeat(2),
-        message_bytes: Bytes(100_000),
-        tls_cipher: cipher,
-        tls_resumption: resumes,
-        ..Job::default()
-    };
-    Terms::of(&job).unwrap()
+    let job = Job::<Network> { token: token.repeat(2), ..Job::default() };
+    Terms::new(job.token_bytes().unwrap_or_default(), cipher, resumes, role, 100_000).unwrap()
 }
 
 fn shake_hands(terms: &Terms, socket: &UnixStream, opened: bool) -> io::Result<Session> {

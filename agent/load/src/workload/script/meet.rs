@@ -6,20 +6,30 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 
-use iodyno_core::job::{Driver, Interface, Job, Transport};
+use iodyno_core::account::ScriptAccount;
+use iodyno_core::job::Job;
 use iodyno_core::message::ErrorCode;
+use iodyno_core::network::{Role, SocketOptionsObtained};
 use iodyno_core::script::{Call, FlowOp, Protocol, Script, Until};
+use iodyno_core::scripted::Scripted;
 use iodyno_core::units::Nanos;
+use iodyno_sys::open_sockets::OpenSockets;
+use iodyno_sys::socket::{self, Setting};
 use iodyno_sys::timed;
-use iodyno_sys::{affinity, clock, errno, limits, priority, sctp, socket, vsock};
+use iodyno_sys::{clock, errno, limits, priority, sctp, vsock};
 
 use super::door::Door;
 use super::link::{Ear, Heard, Link, Word};
 use super::preamble::Preamble;
 use super::run::{Doors, Run, SLICE};
+use super::strand;
 use crate::cancel::Cancel;
 use crate::error::LoadError;
-use crate::prepared::Prepared;
+use crate::handshake::{address_of, be_at};
+use crate::joining::{LONGEST_CALL_BYTES, READ_BYTES};
+use crate::prepared::{Prepared, Work};
+use crate::worker::counters::Counters;
+use crate::worker::shared::{cpus_of, Needs, Shared};
 use iodyno_sys::lock::locked;
 
 /// chosen: how long the other end may take to come.
@@ -35,8 +45,8 @@ const OTHER_DESCRIPTORS: u64 = 4096;
 const STACK_BYTES: usize = 128 << 10;
 
 /// A run with the threads that keep its link and its doors. They end with it.
-pub(crate) struct Live {
-    pub(crate) run: Arc<Run>,
+struct Live {
+    run: Arc<Run>,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
@@ -47,19 +57,47 @@ impl Drop for Live {
     }
 }
 
+/// The strands of a script whose ends have met.
+struct Strands {
+    shared: Shared,
+    live: Live,
+}
+
+impl Work for Strands {
+    fn shared(&self) -> &Shared {
+        &self.shared
+    }
+
+    fn carry_out(&self, number: usize) {
+        strand::carry_out(&self.shared, &self.live.run, number);
+    }
+
+    fn connections(&self) -> u32 {
+        self.shared.workers() as u32
+    }
+
+    fn opened(&self) -> Arc<OpenSockets> {
+        Arc::clone(&self.live.run.opened)
+    }
+
+    fn may_end_early(&self) -> bool {
+        true
+    }
+
+    fn account(&self) -> Option<ScriptAccount> {
+        Some(self.live.run.account())
+    }
+
+    fn failure(&self) -> Option<LoadError> {
+        self.live.run.failure()
+    }
+}
+
 /// Whether this machine has what the script's connections travel on.
 ///
 /// # Errors
 /// `Unsupported`, with the reason.
-pub(crate) fn supports(job: &Job, script: &Script) -> Result<(), LoadError> {
-    if (job.transport, job.driver, job.interface) != (Transport::Tcp, Driver::Threads, Interface::ReadWrite) {
-        return Err(LoadError::new(
-            ErrorCode::Unsupported,
-            "a script names its protocols and calls itself",
-            "workload",
-            "take transport tcp (which carries the link), driver threads and interface read_write",
-        ));
-    }
+fn supports(script: &Script) -> Result<(), LoadError> {
     for protocol in script.protocols() {
         let (name, module, why) = match protocol {
             Protocol::Tcp | Protocol::Udp | Protocol::Unix | Protocol::Tls => continue,
@@ -90,8 +128,59 @@ pub(crate) fn supports(job: &Job, script: &Script) -> Result<(), LoadError> {
     Ok(())
 }
 
+/// The receiving end of a script, which listens and has met nobody yet.
+pub struct ScriptListener {
+    job: Job<Scripted>,
+    cancel: Cancel,
+    socket: OwnedFd,
+    port: u16,
+}
+
+/// Listens as the receiving end of a script.
+///
+/// # Errors
+/// `Job` for a job that is not allowed or not a receiver's, `Unsupported`, `Address`.
+pub fn listen_script(job: &Job<Scripted>, cancel: &Cancel) -> Result<ScriptListener, LoadError> {
+    let address = check(job, Role::Receive)?;
+    let socket = listen(address)?;
+    let bound = socket::local_address(socket.as_fd())
+        .map_err(|error| LoadError::refused(&error, "listen", &address.to_string()))?;
+    Ok(ScriptListener { job: job.clone(), cancel: cancel.clone(), socket, port: bound.port() })
+}
+
+impl ScriptListener {
+    /// The port it listens on.
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Waits until the sending end has come, and parks the threads.
+    ///
+    /// # Errors
+    /// `ConnectTimeout` when it does not come within 10 s, `Limit`; `Transport` when it was cancelled.
+    pub fn accept_all(self) -> Result<Prepared, LoadError> {
+        accept(&self.job, self.socket, &self.cancel)
+    }
+}
+
+/// That a job can be carried out as one end; where this end meets the other.
+fn check(job: &Job<Scripted>, role: Role) -> Result<SocketAddr, LoadError> {
+    job.load.check()?;
+    supports(&job.load.script)?;
+    if job.load.role != role {
+        return Err(LoadError::new(
+            ErrorCode::Job,
+            "this job is that of the other end",
+            "role",
+            "use the other call",
+        ));
+    }
+    address_of(job.load.address.as_deref())
+}
+
 /// Awaits the sending end behind a socket that listens, and parks the threads.
-pub(crate) fn accept(job: &Job, listener: OwnedFd, cancel: &Cancel) -> Result<Prepared, LoadError> {
+fn accept(job: &Job<Scripted>, listener: OwnedFd, cancel: &Cancel) -> Result<Prepared, LoadError> {
     let run = begin(job, cancel)?;
     let door = Door::open(&run, listener)?;
     let own = own_doors(&door)?;
@@ -111,10 +200,14 @@ pub(crate) fn accept(job: &Job, listener: OwnedFd, cancel: &Cancel) -> Result<Pr
 }
 
 /// Goes to the receiving end, and to all others that the script has, and parks the threads.
-pub(crate) fn connect(job: &Job, address: SocketAddr, cancel: &Cancel) -> Result<Prepared, LoadError> {
+///
+/// # Errors
+/// `Job`, `Unsupported`, `Address`, `Limit`, `ConnectTimeout`; `Transport` when it was cancelled.
+pub fn connect_script(job: &Job<Scripted>, cancel: &Cancel) -> Result<Prepared, LoadError> {
+    let address = check(job, Role::Send)?;
     let run = begin(job, cancel)?;
     let until = clock::monotonic().plus(TIME_TO_MEET);
-    let others = job.remote_addresses.iter().filter_map(|address| address.parse().ok());
+    let others = job.load.remote_addresses.iter().filter_map(|address| address.parse().ok());
     let addresses: Vec<SocketAddr> = std::iter::once(address).chain(others).collect();
     let links = addresses.iter().map(|address| dial(&run, *address, until, cancel));
     let links = links.collect::<Result<Vec<_>, _>>()?;
@@ -152,19 +245,19 @@ fn dial(run: &Run, address: SocketAddr, until: Nanos, cancel: &Cancel) -> Result
 fn listen(address: SocketAddr) -> Result<OwnedFd, LoadError> {
     let refused = |error: std::io::Error| LoadError::refused(&error, "listen", &address.to_string());
     let listener = socket::tcp(&address).map_err(refused)?;
-    socket::bind(listener.as_fd(), &address).map_err(refused)?;
+    socket::set(listener.as_fd(), Setting::ReuseAddress, 1).map_err(refused)?;
+    be_at(listener.as_fd(), &address).map_err(refused)?;
     socket::listen(listener.as_fd(), BACKLOG).map_err(refused)?;
     Ok(listener)
 }
 
-fn begin(job: &Job, cancel: &Cancel) -> Result<Arc<Run>, LoadError> {
-    let connections: u64 = job.script.as_ref().map_or(0, |script| {
-        let most = |group: &iodyno_core::script::Group| {
-            let operations = group.transactions.iter().flat_map(|each| &each.operations);
-            operations.map(|operation| u64::from(operation.connection) + 1).max().unwrap_or(0)
-        };
-        script.groups.iter().map(|group| u64::from(group.strands) * most(group)).sum()
-    });
+fn begin(job: &Job<Scripted>, cancel: &Cancel) -> Result<Arc<Run>, LoadError> {
+    let most = |group: &iodyno_core::script::Group| {
+        let operations = group.transactions.iter().flat_map(|each| &each.operations);
+        operations.map(|operation| u64::from(operation.connection) + 1).max().unwrap_or(0)
+    };
+    let groups = &job.load.script.groups;
+    let connections: u64 = groups.iter().map(|group| u64::from(group.strands) * most(group)).sum();
     let limit = limits::raise_descriptors(connections + OTHER_DESCRIPTORS);
     if limit < connections + 64 {
         return Err(LoadError::new(
@@ -174,9 +267,7 @@ fn begin(job: &Job, cancel: &Cancel) -> Result<Arc<Run>, LoadError> {
             "raise the hard limit of open files (ulimit -Hn) or run as root",
         ));
     }
-    let cpus =
-        if job.cpus.is_empty() { affinity::allowed().map_or(1, |cpus| cpus.len()) } else { job.cpus.len() };
-    Run::new(job, cpus, cancel).map(Arc::new)
+    Run::new(job, cpus_of(job)?.len(), cancel).map(Arc::new)
 }
 
 /// What the other end is told of the doors.
@@ -223,7 +314,7 @@ fn look(cancel: &Cancel, until: Nanos) -> Result<(), LoadError> {
 
 /// Tells the other ends of the own doors, hears of theirs, and parks the threads.
 fn finish(
-    job: &Job,
+    job: &Job<Scripted>,
     live: Live,
     sockets: Vec<OwnedFd>,
     own: &Word,
@@ -247,7 +338,16 @@ fn finish(
         let run = Arc::clone(&run);
         live.spawn("link", move || keep_link(&run, remote, ear))?;
     }
-    Prepared::of_script(job, live, cancel)
+    let strands = run.script.strands() as usize;
+    let needs = Needs {
+        workers: strands,
+        counters: Counters::new(strands, strands),
+        source_bytes: LONGEST_CALL_BYTES,
+        scratch_bytes: READ_BYTES,
+        spins: false,
+    };
+    let shared = Shared::new(job, cpus_of(job)?, needs, cancel)?;
+    Prepared::new(Strands { shared, live }, SocketOptionsObtained::default(), 0)
 }
 
 fn trouble(error: std::io::Error) -> LoadError {

@@ -30,5 +30,4 @@ mod strand;
 mod tally;
 mod waiting;
 
-pub(crate) use meet::{accept, connect, supports, Live};
-pub(crate) use strand::carry_out;
+pub use meet::{connect_script, listen_script, ScriptListener};

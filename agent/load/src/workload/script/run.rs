@@ -10,7 +10,9 @@ use std::time::Duration;
 use iodyno_core::account::ScriptAccount;
 use iodyno_core::job::Job;
 use iodyno_core::message::ErrorCode;
+use iodyno_core::network::{Role, TlsCipher};
 use iodyno_core::script::{self, Call, Protocol, Script};
+use iodyno_core::scripted::Scripted;
 use iodyno_core::units::Nanos;
 use iodyno_sys::lock::locked;
 use iodyno_sys::open_sockets::OpenSockets;
@@ -24,6 +26,7 @@ use super::pair::Pair;
 use super::tally::Tally;
 use crate::cancel::Cancel;
 use crate::error::LoadError;
+use crate::joining::LONGEST_CALL_BYTES;
 use crate::transport::tls::Terms;
 
 /// How long one wait lasts at first, so that the end of a job is noticed.
@@ -107,9 +110,9 @@ pub(crate) struct Run {
 
 impl Run {
     /// For `job`, whose script was checked.
-    pub(super) fn new(job: &Job, cpus: usize, cancel: &Cancel) -> Result<Self, LoadError> {
-        let script = job.script.clone().unwrap_or_default();
-        let remotes = 1 + job.remote_addresses.len();
+    pub(super) fn new(job: &Job<Scripted>, cpus: usize, cancel: &Cancel) -> Result<Self, LoadError> {
+        let script = job.load.script.clone();
+        let remotes = 1 + job.load.remote_addresses.len();
         let mut pairs = Vec::new();
         for (group, of_group) in script.groups.iter().enumerate() {
             pairs.extend((0..of_group.strands as usize).map(|number| Pair::new(group, number, remotes)));
@@ -127,14 +130,16 @@ impl Run {
             all_files.push(of_group);
         }
         let courses_of = |group: &script::Group| group.transactions.iter().map(Course::of).collect();
+        let token = job.token_bytes().unwrap_or_default();
         let over_tls = script.protocols().contains(&Protocol::Tls);
-        let tls = over_tls.then(|| Terms::of(job)).transpose()?;
+        let tls = over_tls
+            .then(|| Terms::new(token, TlsCipher::default(), false, job.load.role, LONGEST_CALL_BYTES));
         Ok(Run {
-            token: job.token_bytes().unwrap_or_default(),
-            leads: script::leads(job.role),
-            answer_timeout: job.answer_timeout_ns,
+            token,
+            leads: job.load.role == Role::Send,
+            answer_timeout: job.load.answer_timeout_ns,
             tally: Tally::new(&script, cpus),
-            tls,
+            tls: tls.transpose()?,
             files: all_files,
             courses: script.groups.iter().map(courses_of).collect(),
             gatherings: script

@@ -1,0 +1,86 @@
+//! Loads whose messages are datagrams.
+
+use iodyno_core::network::{Direction, Driver, Interface, Network, Role, Transport};
+use iodyno_sys::datagram_ring;
+
+use super::{hold, unsupported};
+use crate::error::LoadError;
+
+pub(super) fn supports(load: &Network) -> Result<(), LoadError> {
+    match load.driver {
+        Driver::IoUring => datagram_ring::available()
+            .map_err(|why| unsupported(why, "driver", "take epoll or threads on this host"))?,
+        Driver::RoundRobin => {
+            let what = "datagrams that may never come are not waited for one flow after the other".to_owned();
+            return Err(unsupported(what, "driver", "take threads or epoll"));
+        }
+        _ => {}
+    }
+    let (on_a_ring, by_io_uring) = (load.driver == Driver::Rings, load.driver == Driver::IoUring);
+    let blocks = load.driver == Driver::Threads && load.role == Role::Send;
+    let missing = "it is not there for datagrams";
+    let reliable = "an answer may never come, and whoever waits for the lock would wait for it";
+    let (application, stream) = (load.application(), load.stream().cloned().unwrap_or_default());
+    let rules = [
+        (load.transport != Transport::Udp && !on_a_ring, "driver", "its frames lie in a ring", "take rings"),
+        (
+            on_a_ring && load.interface != Interface::ReadWrite,
+            "interface",
+            "its frames lie in a ring, and no call moves them one by one",
+            "take read_write",
+        ),
+        (
+            by_io_uring && !matches!(load.interface, Interface::ReadWrite | Interface::ZeroCopy),
+            "interface",
+            "io_uring has calls of its own",
+            "take read_write or zero_copy",
+        ),
+        (
+            by_io_uring && load.socket.busy_poll_ns.is_some(),
+            "socket.busy_poll_ns",
+            "a wait on io_uring does not look at the device",
+            "take threads",
+        ),
+        (
+            matches!(load.driver, Driver::Threads | Driver::Epoll)
+                && !matches!(
+                    load.interface,
+                    Interface::ReadWrite | Interface::Message | Interface::Batch | Interface::Segments
+                ),
+            "interface",
+            missing,
+            "take read_write, message, batch or segments",
+        ),
+        (load.direction() != Direction::Forward, "direction", missing, "take forward"),
+        (stream.discards, "discards", "each datagram shows the trial's token", "leave it away"),
+        (
+            load.spins() && (by_io_uring || blocks),
+            "spins",
+            "only who asks by epoll or on a ring, and who answers by calls or on one, can look again and again",
+            "take the client epoll, and the server epoll, recvfrom, recvmsg, recvmmsg or segments",
+        ),
+        (stream.cork, "cork", "datagrams are not joined by the sender's kernel", "take segments"),
+        (
+            load.socket.congestion_control.is_some(),
+            "socket.congestion_control",
+            "UDP has no congestion control",
+            "leave it out",
+        ),
+        (application.serialised, "serialised", reliable, "leave it out"),
+        (application.think_ns.0 > 0, "think_ns", missing, "leave it out"),
+        (application.burst > 1, "burst", missing, "take outstanding"),
+        (
+            load.message_sizes.is_some() && load.interface == Interface::Segments,
+            "message_sizes",
+            "the kernel cuts into segments of one size",
+            "take another interface, or one size",
+        ),
+        (
+            load.arrivals.is_some() && load.outstanding() > 1 && load.driver == Driver::Threads,
+            "outstanding",
+            "a thread that waits for an answer cannot begin another request in time",
+            "take the driver epoll",
+        ),
+    ];
+    hold(&rules, |found| format!("the load cannot be made like this over UDP: {found}"))
+}

@@ -13,8 +13,7 @@ use iodyno_sys::datagram_ring::{Came, DatagramRing, Happened, Shape};
 use iodyno_sys::errno;
 use iodyno_sys::stream_calls::Completions;
 
-use super::is_server;
-use crate::connections::Connections;
+use crate::connections::{is_server, Connections};
 use crate::error::LoadError;
 use crate::joining::most_joined;
 use crate::rings::frames::Frames;

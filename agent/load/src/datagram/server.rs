@@ -13,8 +13,8 @@ use iodyno_sys::epoll::{Epoll, Events, Interest};
 use iodyno_sys::errno;
 
 use super::counters::Tally;
+use super::end::settle;
 use super::port::Port;
-use super::settle;
 use crate::connections::Connections;
 use crate::error::LoadError;
 use crate::transport::datagram::{Header, Kind};

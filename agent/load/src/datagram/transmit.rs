@@ -14,9 +14,9 @@ use iodyno_sys::epoll::{Epoll, Events, Interest};
 use iodyno_sys::errno;
 
 use super::counters::Tally;
+use super::end::{settle, End};
 use super::farewell::{self, Parting};
 use super::port::Port;
-use super::{settle, End};
 use crate::connections::Connections;
 use crate::error::LoadError;
 use crate::transport::datagram::{Header, Kind};

@@ -9,9 +9,10 @@ use iodyno_sys::lock::locked;
 use iodyno_sys::timed::{self, Until};
 use iodyno_sys::{clock, errno, socket, tcp_info};
 
-use super::meet::SILENCE;
 use super::stall::{Judgement, Stall, Wait};
 
+/// chosen: an end that was not heard of for so long is gone.
+pub(super) const SILENCE: Nanos = Nanos(10_000_000_000);
 /// Longest text that is sent; longer ones are cut.
 const MOST_TEXT: usize = 4_000;
 const NUMBERS: usize = 6;

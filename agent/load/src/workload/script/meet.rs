@@ -19,7 +19,7 @@ use iodyno_sys::timed;
 use iodyno_sys::{clock, errno, limits, priority, sctp, vsock};
 
 use super::door::Door;
-use super::link::{Ear, Heard, Link, Word};
+use super::link::{Ear, Heard, Link, Word, SILENCE};
 use super::preamble::Preamble;
 use super::run::{Doors, Run, SLICE};
 use super::strand;
@@ -34,8 +34,7 @@ use iodyno_sys::lock::locked;
 
 /// chosen: how long the other end may take to come.
 const TIME_TO_MEET: Nanos = Nanos(10_000_000_000);
-/// chosen: an end that was not heard of for so long is gone. It says something every [`BEAT`].
-pub(super) const SILENCE: Nanos = Nanos(10_000_000_000);
+/// How often an end says something, so that it is not taken for gone.
 const BEAT: Nanos = Nanos(1_000_000_000);
 /// Connections that may wait for the door.
 const BACKLOG: u32 = 4096;

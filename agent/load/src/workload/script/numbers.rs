@@ -14,7 +14,6 @@ use std::ops::Range;
 
 use iodyno_core::script::{FlowOp, Size, Transaction};
 
-use super::strand::Place;
 use crate::datagram::sequence::{Arrival, Sequence};
 
 /// Length of a head.
@@ -22,6 +21,17 @@ pub(super) const HEAD_BYTES: usize = 16;
 const NUMBER_BITS: u32 = 48;
 /// chosen: of so many times 64 numbers it is known whether they came: reordering by 40 ms at 100 000 a second.
 const WORDS: usize = 64;
+
+/// Where a strand is in its script.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Place {
+    pub transaction: usize,
+    pub operation: usize,
+    /// Iteration of the transaction.
+    pub iteration: u64,
+    /// Repetition of the operation in the iteration.
+    pub repetition: u64,
+}
 
 /// The head of one datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -19,8 +19,7 @@ use iodyno_sys::open_sockets::OpenSockets;
 use iodyno_sys::{clock, errno};
 
 use super::files::{self, Source};
-use super::link::{Link, Word};
-use super::meet::SILENCE;
+use super::link::{Link, Word, SILENCE};
 use super::numbers::Course;
 use super::pair::Pair;
 use super::tally::Tally;

@@ -5,6 +5,8 @@
 //! has said so and heard so is in a deadlock: nothing moves on its own, and neither will. So a slow network, or a
 //! strand that pauses, is never taken for one.
 
+use std::ops::Range;
+
 use iodyno_core::units::Nanos;
 
 /// chosen: how long a strand waits before it wonders. A deadlock is noticed in this and some round trips.
@@ -37,6 +39,16 @@ pub(super) struct Stall {
     /// Operation of the transaction, from 0.
     pub operation: u32,
     pub wait: Wait,
+}
+
+/// A wait that was told to the other end.
+#[derive(Clone, Debug)]
+pub(super) struct Announced {
+    pub stall: Stall,
+    /// Those that it was told to, who may end it.
+    pub remotes: Range<usize>,
+    /// By remote: the serial number of the other strand's stall that was found hopeless.
+    pub judged: Vec<u32>,
 }
 
 /// That one end, while it is in a stall of its own, will not end a stall of the other end. Both by their serial numbers; 0:

@@ -9,27 +9,15 @@ use super::datagrams::Exchanged;
 use super::fault::{halt_of, Fault, Halt};
 use super::flow::Flow;
 use super::link::Word;
-use super::numbers::Course;
+use super::numbers::{Course, Place};
 use super::pair::Pair;
 use super::run::{Run, SLICE};
-use super::stall::Wait;
+use super::stall::{Announced, Wait};
 use super::tally::{Passage, Recorders};
-use super::waiting::Announced;
 use crate::error::LoadError;
 use crate::worker::counters::Cell;
 use crate::worker::shared::{Shared, State};
 use crate::worker::Worker;
-
-/// Where a strand is in its script.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Place {
-    pub transaction: usize,
-    pub operation: usize,
-    /// Iteration of the transaction.
-    pub iteration: u64,
-    /// Repetition of the operation in the iteration.
-    pub repetition: u64,
-}
 
 /// A strand on its way.
 pub(super) struct Strand<'a> {

@@ -1,27 +1,15 @@
 //! A strand that waits for the other end: how long, and whether in vain.
 
-use std::ops::Range;
-
 use iodyno_core::message::ErrorCode;
 use iodyno_core::units::Nanos;
 
 use super::fault::{Fault, Halt};
 use super::link::Word;
 use super::run::{LONGEST_SLICE, SLICE};
-use super::stall::{is_hopeless, Judgement, Stall, Wait, STALL};
+use super::stall::{is_hopeless, Announced, Judgement, Stall, Wait, STALL};
 use super::strand::Strand;
 use crate::error::LoadError;
 use iodyno_sys::lock::locked;
-
-/// A wait that was told to the other end.
-#[derive(Clone, Debug)]
-pub(super) struct Announced {
-    stall: Stall,
-    /// Those that it was told to, who may end it.
-    remotes: Range<usize>,
-    /// By remote: the serial number of the other strand's stall that was found hopeless.
-    judged: Vec<u32>,
-}
 
 impl Strand<'_> {
     /// After a slice of waiting for the other end: whether to wait on.

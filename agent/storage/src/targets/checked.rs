@@ -7,40 +7,12 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use iodyno_core::block_check::{examine, UnitCheck};
-use serde::{Deserialize, Serialize};
 
-use super::{stamp, Refusal, Stamp};
+use super::stamp::{self, Stamp};
+use super::wanted::{Checked, Refusal};
 
 /// Units of a device that are looked at, from the end. chosen: some damaged ones must not have all others written anew.
 const LAST_UNITS: u64 = 64;
-
-/// A part of a target of which each unit carries its check.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Checked {
-    /// Where the part begins.
-    pub offset_bytes: u64,
-    /// How long it is.
-    pub length_bytes: u64,
-    /// Length of a unit.
-    pub unit_bytes: u64,
-    /// Seed of the jobs that wrote it.
-    pub seed: u64,
-    /// Index of the target in those jobs.
-    pub target: u32,
-}
-
-impl Checked {
-    /// Whether all of the wanted part carries checks of that kind.
-    pub(super) fn holds(&self, wanted: &Checked) -> bool {
-        let end = |part: &Checked| part.offset_bytes.saturating_add(part.length_bytes);
-        (self.unit_bytes, self.seed, self.target) == (wanted.unit_bytes, wanted.seed, wanted.target)
-            && self.offset_bytes <= wanted.offset_bytes
-            && end(wanted) <= end(self)
-            && self.unit_bytes > 0
-            && (wanted.offset_bytes - self.offset_bytes) % self.unit_bytes == 0
-    }
-}
 
 /// Whether a device carries the checks. It has no stamp; they are written from its begin to its end, so that a right one among
 /// the last says that all were there, whatever has become of the others.

@@ -11,7 +11,8 @@ use iodyno_core::random::Random;
 use iodyno_sys::block_target;
 
 use super::below::{mounts, name_of, unescaped, Mount};
-use super::{said, signatures, Refusal, Wanted};
+use super::signatures;
+use super::wanted::{said, Refusal, Wanted};
 use crate::block::content::is_marked;
 
 /// How data of no known kind is looked for: at either end of the device this much,

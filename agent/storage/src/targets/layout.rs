@@ -22,7 +22,7 @@ use super::device::look_at_users_of;
 use super::stamp::{
     chunk, place, read, unit_content, Stamp, State, CHUNK_BYTES, SEED, STAMP_BYTES, UNIT_BYTES, VERSION,
 };
-use super::{Action, Refusal, Wanted, REMOVED};
+use super::wanted::{Action, Refusal, Wanted, REMOVED};
 
 /// Outlives the stamp: a load that appends cuts the file. So it does when somebody else cuts it.
 const MARK: &CStr = c"user.iodyno.target";

@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 use iodyno_core::random::Random;
 use serde::{Deserialize, Serialize};
 
-use super::Checked;
+use super::wanted::Checked;
 
 /// Bytes of the stamp.
 pub const STAMP_BYTES: u64 = 4096;

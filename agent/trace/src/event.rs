@@ -3,10 +3,18 @@
 use std::collections::BTreeSet;
 
 use crate::number::Reason;
-use crate::pass::{place, Place};
 
 /// Unreadable lines that are kept with number and reason. Chosen: what a person reads before looking at the file.
 pub const FIRST_UNREADABLE: usize = 10;
+
+/// Where a line is: its chunk above, its line in the chunk below; ordered as in the trace.
+pub type Place = u64;
+
+/// The place of a line in a chunk.
+#[must_use]
+pub fn place(chunk: u64, line: u32) -> Place {
+    chunk << 32 | u64::from(line)
+}
 /// Bytes of an unreadable line that are shown.
 const EXCERPT_BYTES: usize = 60;
 
@@ -141,7 +149,7 @@ pub struct Span {
 /// A line that could not be understood.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unreadable {
-    /// Where it is, see [`place`](crate::pass::place).
+    /// Where it is, see [`place`].
     pub place: Place,
     /// Why, with the beginning of the line.
     pub reason: String,

@@ -2,7 +2,7 @@
 
 use crate::failure::Mistake;
 use crate::survey::Survey;
-use crate::unit;
+use crate::unit::{self, trimmed};
 
 /// Rows where nobody said. Chosen: at 8 pixels each they fit a screen; trace2heatmap.pl has as many.
 pub const ROWS: usize = 50;
@@ -406,15 +406,6 @@ fn round_up(value: f64) -> f64 {
         .find(|rounded| *rounded >= value)
         .filter(|rounded| rounded.is_finite())
         .unwrap_or(value)
-}
-
-/// A number without zeros at its end.
-pub(crate) fn trimmed(value: f64) -> String {
-    if value != 0.0 && !(1e-6..1e15).contains(&value.abs()) {
-        return format!("{value:e}");
-    }
-    let text = format!("{value:.6}");
-    text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 fn seconds(ns: i128) -> String {

@@ -6,8 +6,8 @@
 
 use std::collections::HashMap;
 
+use crate::event::Place;
 use crate::event::{Batch, Operation, Wanted};
-use crate::pass::Place;
 
 /// Flows that are remembered. Chosen: about 20 MB.
 const FLOWS: usize = 1 << 17;

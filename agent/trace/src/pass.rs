@@ -8,7 +8,7 @@ use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::Mutex;
 
-use crate::event::{Batch, FIRST_UNREADABLE};
+use crate::event::{Batch, Place, FIRST_UNREADABLE};
 use crate::formats::{Form, Parser};
 use crate::source::Source;
 
@@ -16,15 +16,6 @@ use crate::source::Source;
 const CHUNK_BYTES: usize = 256 << 10;
 /// A longer line is not one. Chosen: memory stays bounded whatever the file is.
 const LINE_BYTES: usize = 1 << 20;
-
-/// Where a line is: its chunk above, its line in the chunk below; ordered as in the trace.
-pub type Place = u64;
-
-/// The place of a line in a chunk.
-#[must_use]
-pub fn place(chunk: u64, line: u32) -> Place {
-    chunk << 32 | u64::from(line)
-}
 
 /// Takes what chunks say, in any order.
 pub trait Sink: Send {

@@ -7,7 +7,8 @@ use std::os::unix::fs::FileExt;
 use flate2::read::MultiGzDecoder;
 use ruzstd::decoding::StreamingDecoder;
 
-use crate::formats::HEAD_BYTES;
+/// Bytes at the beginning of a trace that its form is recognised by.
+pub const HEAD_BYTES: usize = 64 << 10;
 
 /// How the bytes of a source are packed (magic numbers: RFC 1952, RFC 8878).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

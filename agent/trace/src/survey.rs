@@ -2,8 +2,8 @@
 
 use std::io;
 
-use crate::event::Batch;
-use crate::pass::{place, Forked, Place, Sink};
+use crate::event::{place, Batch, Place};
+use crate::pass::{Forked, Sink};
 
 /// Bits of a double that are kept to count it: 128 buckets an octave, so a quantile is at most 0.8 % too high. Chosen: as
 /// fine as the agent's own histograms.

@@ -1,6 +1,5 @@
 //! Units of times and values, as people name them.
 
-use crate::frame::trimmed;
 use crate::number::{Decimal, Reason};
 
 /// A unit: how a number in it becomes one in its base unit, by a power of ten and a power of two, both exact.
@@ -116,6 +115,15 @@ pub fn said(value: f64, base: &str) -> String {
     let (factor, name) =
         steps.iter().find(|(factor, _)| value >= *factor).or(steps.last()).copied().unwrap_or((1.0, base));
     format!("{} {name}", trimmed(value / factor)).trim_end().to_owned()
+}
+
+/// A number without zeros at its end.
+pub(crate) fn trimmed(value: f64) -> String {
+    if value != 0.0 && !(1e-6..1e15).contains(&value.abs()) {
+        return format!("{value:e}");
+    }
+    let text = format!("{value:.6}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 #[cfg(test)]

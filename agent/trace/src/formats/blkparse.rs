@@ -4,9 +4,9 @@
 
 use std::collections::HashMap;
 
+use crate::event::Place;
 use crate::event::{Batch, Operation, Wanted};
 use crate::formats::{latency, words, Form, Parser};
-use crate::pass::Place;
 use crate::unit::Unit;
 
 /// Issues that are remembered. Chosen: more than any device has under way; a trace without completions stays bounded.

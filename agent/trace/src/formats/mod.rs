@@ -4,6 +4,7 @@
 //! general.
 
 use crate::event::{Batch, Quantity, Wanted};
+use crate::source::HEAD_BYTES;
 use crate::unit::Unit;
 
 mod binned;
@@ -19,8 +20,6 @@ mod strace;
 mod tcpdump;
 mod two_column;
 
-/// Bytes at the beginning of a trace that its form is recognised by.
-pub const HEAD_BYTES: usize = 64 << 10;
 /// Lines that are looked at. Chosen: more than the headers of any form, and less than a page of garbage.
 const LINES_LOOKED_AT: usize = 64;
 

@@ -3,9 +3,9 @@
 
 use std::collections::HashMap;
 
+use crate::event::Place;
 use crate::event::{Batch, Operation, Quantity, Wanted};
 use crate::formats::{is_no_sector, words, Form, Parser};
-use crate::pass::Place;
 use crate::unit::Unit;
 
 /// Begins that are remembered. Chosen: more than a machine has tasks or requests under way.

@@ -4,10 +4,10 @@
 use std::collections::HashMap;
 
 use crate::clock_text::{time_of_day, Midnights};
+use crate::event::Place;
 use crate::event::{Batch, Operation, Wanted};
 use crate::formats::perf_trace::result;
 use crate::formats::{latency, Form, Head, Parser};
-use crate::pass::Place;
 use crate::unit::Unit;
 
 /// Cut calls that are remembered. Chosen: more than there are tasks.

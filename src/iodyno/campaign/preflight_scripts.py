@@ -76,7 +76,7 @@ def _without(testbed: Testbed, host: str, protocol: str) -> str | None:
 def without_files(folder: str) -> str:
     """Why a folder has no file to send; empty: there is one that can be read and holds something, in it or below it.
 
-    As the agent looks for them (`agent/load/src/workload/script/files.rs`), which opens them.
+    As the agent looks for them (`agent/load/src/script/files.rs`), which opens them.
     """
     top = Path(folder)
     try:

@@ -8,7 +8,6 @@ pub(crate) mod multiplex;
 pub(crate) mod open;
 pub(crate) mod pipeline;
 pub(crate) mod request_response;
-pub(crate) mod script;
 pub(crate) mod stream;
 
 use std::io;

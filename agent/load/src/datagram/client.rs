@@ -56,7 +56,7 @@ impl<'a> Flow<'a> {
         Flow {
             number: number as u32,
             place,
-            lengths: Lengths::of(job, number),
+            lengths: Lengths::of(&job.load, number),
             socket: end.socket(number),
             requests: Requests::new(job.load.outstanding(), job.load.answer_timeout_ns.0, job.load.retries()),
             claim: Claim::default(),

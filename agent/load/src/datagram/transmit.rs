@@ -64,7 +64,7 @@ pub(super) fn drive(shared: &Connections, number: usize) {
             number: flow as u32,
             socket: end.socket(flow),
             place,
-            lengths: Lengths::of(job, flow),
+            lengths: Lengths::of(&job.load, flow),
             ahead: VecDeque::with_capacity(port.room()),
             next: 0,
             open: true,

@@ -47,13 +47,13 @@ impl Work for Connections {
 
 /// The registry of workloads and transports.
 fn work(shared: &Connections, number: usize) {
-    let job = &shared.job;
-    let plain = job.load.stream().is_none_or(|stream| !stream.cork && !stream.discards);
-    match (job.load.kind(), job.load.transport) {
+    let load = &shared.job.load;
+    let plain = load.stream().is_none_or(|stream| !stream.cork && !stream.discards);
+    match (load.kind(), load.transport) {
         (_, transport) if transport.is_datagram() => crate::datagram::work(shared, number),
         (TrafficKind::ConnectRequestResponse, _) => connect::drive(shared, number),
         (_, Transport::Tcp | Transport::Unix | Transport::Vsock)
-            if plain && matches!(job.load.interface, Interface::ReadWrite | Interface::Batch) =>
+            if plain && matches!(load.interface, Interface::ReadWrite | Interface::Batch) =>
         {
             carry(shared, number, |at| Plain(shared.sockets[at].as_fd()));
         }
@@ -65,7 +65,7 @@ fn work(shared: &Connections, number: usize) {
             session: &shared.tls_sessions[at],
         }),
         (TrafficKind::Stream, Transport::Null) => {
-            drive(shared, number, |at| (Transmit::of(job, at), Null));
+            drive(shared, number, |at| (Transmit::of(load, at), Null));
         }
         // Jobs are checked for the rest ([`crate::supported`]).
         _ => {}
@@ -74,46 +74,46 @@ fn work(shared: &Connections, number: usize) {
 
 /// The registry of workloads on connections that are up.
 fn carry<L: Link>(shared: &Connections, number: usize, link: impl Fn(usize) -> L) {
-    let job = &shared.job;
-    let pipelined = job.load.outstanding() > 1;
-    let multiplexed = job.load.exchange().is_some_and(|exchange| exchange.multiplexed);
-    match (job.load.kind(), job.load.role, job.load.direction()) {
+    let load = &shared.job.load;
+    let pipelined = load.outstanding() > 1;
+    let multiplexed = load.exchange().is_some_and(|exchange| exchange.multiplexed);
+    match (load.kind(), load.role, load.direction()) {
         // One of the two threads of a connection for each way.
-        (TrafficKind::Stream, _, Direction::Both) if job.load.driver == Driver::Threads => {
-            if number < job.load.connections as usize {
-                submit(shared, number, |at| (Transmit::beside(job, at), link(at)));
+        (TrafficKind::Stream, _, Direction::Both) if load.driver == Driver::Threads => {
+            if number < load.connections as usize {
+                submit(shared, number, |at| (Transmit::beside(load, at), link(at)));
             } else {
                 submit(shared, number, |at| (Receive::BESIDE, link(at)));
             }
         }
         (TrafficKind::Stream, _, Direction::Both) => {
-            submit(shared, number, |at| (Duplex::of(job, at), link(at)))
+            submit(shared, number, |at| (Duplex::of(load, at), link(at)))
         }
-        (TrafficKind::Stream, ..) if job.load.writes_stream() => {
-            drive(shared, number, |at| (Transmit::of(job, at), link(at)));
+        (TrafficKind::Stream, ..) if load.writes_stream() => {
+            drive(shared, number, |at| (Transmit::of(load, at), link(at)));
         }
-        (TrafficKind::Stream, ..) if job.load.driver == Driver::RoundRobin => {
-            drive(shared, number, |at| (ReceiveWhole::of(job), link(at)));
+        (TrafficKind::Stream, ..) if load.driver == Driver::RoundRobin => {
+            drive(shared, number, |at| (ReceiveWhole::of(load), link(at)));
         }
         (TrafficKind::Stream, ..) => drive(shared, number, |at| (Receive::ALONE, link(at))),
         (TrafficKind::RequestResponse, Role::Send, _) if multiplexed => {
             let source = shared.source.bytes();
-            drive(shared, number, |at| (MultiplexedRequest::of(job, at, source), link(at)));
+            drive(shared, number, |at| (MultiplexedRequest::of(load, at, source), link(at)));
         }
         (TrafficKind::RequestResponse, ..) if multiplexed => {
             let source = shared.source.bytes();
-            drive(shared, number, |at| (MultiplexedAnswer::of(job, at, source), link(at)));
+            drive(shared, number, |at| (MultiplexedAnswer::of(load, at, source), link(at)));
         }
         (TrafficKind::RequestResponse, Role::Send, _) if pipelined => {
-            drive(shared, number, |at| (PipelinedRequest::of(job, at), link(at)));
+            drive(shared, number, |at| (PipelinedRequest::of(load, at), link(at)));
         }
         (TrafficKind::RequestResponse, ..) if pipelined => {
-            drive(shared, number, |at| (PipelinedAnswer::of(job, at), link(at)));
+            drive(shared, number, |at| (PipelinedAnswer::of(load, at), link(at)));
         }
         (TrafficKind::RequestResponse, Role::Send, _) => {
-            drive(shared, number, |at| (Request::of(job, at), link(at)));
+            drive(shared, number, |at| (Request::of(load, at), link(at)));
         }
-        (TrafficKind::RequestResponse, ..) => drive(shared, number, |at| (Answer::of(job, at), link(at))),
+        (TrafficKind::RequestResponse, ..) => drive(shared, number, |at| (Answer::of(load, at), link(at))),
         // The others have no such connections.
         _ => {}
     }
@@ -121,13 +121,13 @@ fn carry<L: Link>(shared: &Connections, number: usize, link: impl Fn(usize) -> L
 
 /// Puts the job's application around the activity, where it asks for one.
 fn drive<A: Activity, L: Link>(shared: &Connections, number: usize, make: impl Fn(usize) -> (A, L)) {
-    let job = &shared.job;
-    if !job.load.application().is_any() {
+    let load = &shared.job.load;
+    if !load.application().is_any() {
         return arrive(shared, number, make);
     }
     arrive(shared, number, |at| {
         let (activity, link) = make(at);
-        (Application::around(activity, job, &shared.lock), link)
+        (Application::around(activity, load, &shared.lock), link)
     });
 }
 
@@ -139,7 +139,7 @@ fn arrive<A: Activity, L: Link>(shared: &Connections, number: usize, make: impl 
     submit(shared, number, |at| {
         let (activity, link) = make(at);
         let calls = shared.counters.batches(number);
-        (Open::around(activity, &shared.job, arrivals, at, number, calls), link)
+        (Open::around(activity, &shared.job.load, arrivals, at, number, calls), link)
     });
 }
 

@@ -6,7 +6,6 @@
 use std::hint::black_box;
 use std::sync::Mutex;
 
-use iodyno_core::job::Job;
 use iodyno_core::network::Network;
 use iodyno_sys::epoll::Interest;
 use iodyno_sys::lock::locked;
@@ -38,16 +37,16 @@ pub(crate) struct Application<'a, A> {
 
 impl<'a, A: Activity> Application<'a, A> {
     /// `lock` is that of the job.
-    pub(crate) fn around(activity: A, job: &Job<Network>, lock: &'a Mutex<()>) -> Self {
+    pub(crate) fn around(activity: A, load: &Network, lock: &'a Mutex<()>) -> Self {
         // In an open loop, a burst is what an arrival does, and a pause is between two of its operations.
-        let burst = if job.load.arrivals.is_some() { 1 } else { job.load.application().burst };
+        let burst = if load.arrivals.is_some() { 1 } else { load.application().burst };
         Application {
             activity,
             burst,
             left: burst,
-            compute_ns: job.load.application().compute_ns.0,
-            think_ns: job.load.application().think_ns.0,
-            lock: job.load.application().serialised.then_some(lock),
+            compute_ns: load.application().compute_ns.0,
+            think_ns: load.application().think_ns.0,
+            lock: load.application().serialised.then_some(lock),
             fresh: true,
             paused: 0,
         }

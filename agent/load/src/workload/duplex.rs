@@ -1,7 +1,6 @@
 //! A stream both ways at once on one connection, by a worker that does not block. A driver with a thread a
 //! connection has two of them instead, one for each way ([`crate::driver::work`]).
 
-use iodyno_core::job::Job;
 use iodyno_core::network::Network;
 use iodyno_sys::epoll::Interest;
 
@@ -21,8 +20,8 @@ pub(crate) struct Duplex {
 
 impl Duplex {
     /// As `job` has it, on one of its connections.
-    pub(crate) fn of(job: &Job<Network>, connection: usize) -> Self {
-        Duplex { transmit: Transmit::beside(job, connection), receive: Receive::BESIDE, sends: true }
+    pub(crate) fn of(load: &Network, connection: usize) -> Self {
+        Duplex { transmit: Transmit::beside(load, connection), receive: Receive::BESIDE, sends: true }
     }
 }
 

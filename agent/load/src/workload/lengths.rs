@@ -1,6 +1,5 @@
 //! How long the next message is.
 
-use iodyno_core::job::Job;
 use iodyno_core::network::Network;
 use iodyno_core::sizes::SizeStream;
 
@@ -13,12 +12,10 @@ pub(crate) enum Lengths {
 
 impl Lengths {
     /// Those of a connection of `job`; both ends have the same.
-    pub(crate) fn of(job: &Job<Network>, connection: usize) -> Self {
-        match &job.load.message_sizes {
-            None => Lengths::Same(job.load.message_bytes.0),
-            Some(sizes) => {
-                Lengths::Drawn(SizeStream::new(sizes, job.load.seed, connection as u32), Vec::new())
-            }
+    pub(crate) fn of(load: &Network, connection: usize) -> Self {
+        match &load.message_sizes {
+            None => Lengths::Same(load.message_bytes.0),
+            Some(sizes) => Lengths::Drawn(SizeStream::new(sizes, load.seed, connection as u32), Vec::new()),
         }
     }
 

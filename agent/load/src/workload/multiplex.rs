@@ -11,7 +11,6 @@
 
 use std::io;
 
-use iodyno_core::job::Job;
 use iodyno_core::network::Network;
 use iodyno_core::random::Random;
 use iodyno_sys::epoll::Interest;
@@ -104,15 +103,15 @@ pub(crate) type MultiplexedRequest = Asking<ByPlace>;
 
 impl MultiplexedRequest {
     /// As `job` has it, on one of its connections, with what is in `source` as payload.
-    pub(crate) fn of(job: &Job<Network>, connection: usize, source: &[u8]) -> Self {
-        let message = source.iter().copied().cycle().take(job.load.message_bytes.0 as usize).collect();
+    pub(crate) fn of(load: &Network, connection: usize, source: &[u8]) -> Self {
+        let message = source.iter().copied().cycle().take(load.message_bytes.0 as usize).collect();
         Asking::with(ByPlace {
-            lengths: Lengths::of(job, connection),
-            answer_bytes: job.load.answer_bytes().0,
+            lengths: Lengths::of(load, connection),
+            answer_bytes: load.answer_bytes().0,
             message,
             length: 0,
-            begun: vec![0; job.load.outstanding() as usize].into(),
-            free: (0..job.load.outstanding()).rev().collect(),
+            begun: vec![0; load.outstanding() as usize].into(),
+            free: (0..load.outstanding()).rev().collect(),
             answers: Messages::new(),
             place: vec![0; CALL_BYTES].into(),
         })
@@ -194,20 +193,20 @@ pub(crate) struct MultiplexedAnswer {
 
 impl MultiplexedAnswer {
     /// As `job` has it, on one of its connections, with what is in `source` as payload.
-    pub(crate) fn of(job: &Job<Network>, connection: usize, source: &[u8]) -> Self {
-        let answer_bytes = job.load.answer_bytes().0 as usize;
-        let together = (CALL_BYTES / answer_bytes).clamp(1, job.load.outstanding() as usize);
+    pub(crate) fn of(load: &Network, connection: usize, source: &[u8]) -> Self {
+        let answer_bytes = load.answer_bytes().0 as usize;
+        let together = (CALL_BYTES / answer_bytes).clamp(1, load.outstanding() as usize);
         MultiplexedAnswer {
-            request_bytes: job.load.message_bytes.0,
+            request_bytes: load.message_bytes.0,
             answer_bytes,
             requests: Messages::new(),
             place: vec![0; CALL_BYTES].into(),
-            waiting: Vec::with_capacity(job.load.outstanding() as usize),
+            waiting: Vec::with_capacity(load.outstanding() as usize),
             answers: source.iter().copied().cycle().take(together * answer_bytes).collect(),
             length: 0,
             unsent: 0,
             begun: Vec::with_capacity(together),
-            random: Random::new(job.load.seed, STREAMS + connection as u64),
+            random: Random::new(load.seed, STREAMS + connection as u64),
         }
     }
 

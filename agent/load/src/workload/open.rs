@@ -9,7 +9,6 @@
 use std::collections::VecDeque;
 
 use iodyno_core::histogram::Recorder;
-use iodyno_core::job::Job;
 use iodyno_core::network::Network;
 use iodyno_sys::epoll::Interest;
 
@@ -53,7 +52,7 @@ impl<'a, A: Activity> Open<'a, A> {
     /// operations a call began.
     pub(crate) fn around(
         activity: A,
-        job: &Job<Network>,
+        load: &Network,
         arrivals: &'a OpenLoop,
         connection: usize,
         number: usize,
@@ -65,7 +64,7 @@ impl<'a, A: Activity> Open<'a, A> {
             arrivals,
             times: arrivals.times(number),
             connection,
-            burst: job.load.application().burst,
+            burst: load.application().burst,
             left: 0,
             due: 0,
             free: 0,

@@ -4,7 +4,6 @@
 use std::collections::VecDeque;
 use std::io;
 
-use iodyno_core::job::Job;
 use iodyno_core::network::Network;
 use iodyno_sys::epoll::Interest;
 
@@ -31,11 +30,11 @@ pub(crate) type PipelinedRequest = Asking<InOrder>;
 
 impl PipelinedRequest {
     /// As `job` has it, on one of its connections.
-    pub(crate) fn of(job: &Job<Network>, connection: usize) -> Self {
-        let outstanding = job.load.outstanding() as usize;
+    pub(crate) fn of(load: &Network, connection: usize) -> Self {
+        let outstanding = load.outstanding() as usize;
         Asking::with(InOrder {
-            lengths: Lengths::of(job, connection),
-            answer_bytes: job.load.answer_bytes().0,
+            lengths: Lengths::of(load, connection),
+            answer_bytes: load.answer_bytes().0,
             begun: VecDeque::with_capacity(outstanding),
             outstanding,
             received: 0,
@@ -104,16 +103,16 @@ pub(crate) struct PipelinedAnswer {
 
 impl PipelinedAnswer {
     /// As `job` has it, on one of its connections.
-    pub(crate) fn of(job: &Job<Network>, connection: usize) -> Self {
-        let mut lengths = Lengths::of(job, connection);
+    pub(crate) fn of(load: &Network, connection: usize) -> Self {
+        let mut lengths = Lengths::of(load, connection);
         let expected = lengths.next();
         PipelinedAnswer {
             lengths,
-            answer_bytes: job.load.answer_bytes().0,
+            answer_bytes: load.answer_bytes().0,
             expected,
             received: 0,
             unsent: 0,
-            begun: VecDeque::with_capacity(job.load.outstanding() as usize),
+            begun: VecDeque::with_capacity(load.outstanding() as usize),
         }
     }
 }

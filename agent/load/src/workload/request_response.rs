@@ -1,7 +1,6 @@
 //! Requests and answers: one outstanding on each connection. The sender writes a request and waits for the whole
 //! answer; the receiver takes the whole request and answers. A closed loop: the next request waits for the answer.
 
-use iodyno_core::job::Job;
 use iodyno_core::network::Network;
 use iodyno_sys::epoll::Interest;
 
@@ -29,8 +28,8 @@ pub(crate) struct Request {
 
 impl Request {
     /// As `job` has it, on one of its connections.
-    pub(crate) fn of(job: &Job<Network>, connection: usize) -> Self {
-        let (lengths, answer_bytes) = (Lengths::of(job, connection), job.load.answer_bytes().0);
+    pub(crate) fn of(load: &Network, connection: usize) -> Self {
+        let (lengths, answer_bytes) = (Lengths::of(load, connection), load.answer_bytes().0);
         Request { lengths, answer_bytes, unsent: 0, awaited: 0, begun: 0 }
     }
 }
@@ -119,8 +118,8 @@ pub(crate) struct Answer {
 
 impl Answer {
     /// As `job` has it, on one of its connections.
-    pub(crate) fn of(job: &Job<Network>, connection: usize) -> Self {
-        let (mut lengths, answer_bytes) = (Lengths::of(job, connection), job.load.answer_bytes().0);
+    pub(crate) fn of(load: &Network, connection: usize) -> Self {
+        let (mut lengths, answer_bytes) = (Lengths::of(load, connection), load.answer_bytes().0);
         let request_bytes = lengths.next();
         Answer { lengths, request_bytes, answer_bytes, awaited: request_bytes, unsent: 0, begun: 0 }
     }

@@ -3,7 +3,6 @@
 
 use std::collections::VecDeque;
 
-use iodyno_core::job::Job;
 use iodyno_core::network::Network;
 use iodyno_sys::epoll::Interest;
 
@@ -54,13 +53,13 @@ pub(crate) struct Transmit {
 
 impl Transmit {
     /// As `job` has it, on one of its connections.
-    pub(crate) fn of(job: &Job<Network>, connection: usize) -> Self {
-        let lengths = Lengths::of(job, connection);
-        let most_joined = most_joined(&job.load);
-        let batch = if writes_batches(&job.load) && job.load.arrivals.is_none() { most_joined } else { 1 };
+    pub(crate) fn of(load: &Network, connection: usize) -> Self {
+        let lengths = Lengths::of(load, connection);
+        let most_joined = most_joined(load);
+        let batch = if writes_batches(load) && load.arrivals.is_none() { most_joined } else { 1 };
         Transmit {
             lengths,
-            call_bytes: job.load.message_bytes.0 * u64::from(batch),
+            call_bytes: load.message_bytes.0 * u64::from(batch),
             left: 0,
             begun: 0,
             joined: VecDeque::with_capacity(most_joined as usize),
@@ -72,8 +71,8 @@ impl Transmit {
     }
 
     /// The same on a connection that receives, too.
-    pub(crate) fn beside(job: &Job<Network>, connection: usize) -> Self {
-        Transmit { beside: true, ..Transmit::of(job, connection) }
+    pub(crate) fn beside(load: &Network, connection: usize) -> Self {
+        Transmit { beside: true, ..Transmit::of(load, connection) }
     }
 }
 
@@ -230,8 +229,8 @@ pub(crate) struct ReceiveWhole {
 }
 
 impl ReceiveWhole {
-    pub(crate) fn of(job: &Job<Network>) -> Self {
-        ReceiveWhole { message_bytes: job.load.message_bytes.0, left: 0, begun: 0 }
+    pub(crate) fn of(load: &Network) -> Self {
+        ReceiveWhole { message_bytes: load.message_bytes.0, left: 0, begun: 0 }
     }
 }
 

@@ -103,7 +103,7 @@ impl<'a> Asking<'a> {
             shared,
             address: meeting::of(&shared.job).ok()?,
             preamble,
-            lengths: Lengths::of(&shared.job, flow),
+            lengths: Lengths::of(&shared.job.load, flow),
             request: 0,
             flow,
             blocks,

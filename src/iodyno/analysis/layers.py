@@ -6,6 +6,7 @@ Names are those of Linux 5.10 to 6.12 (net/, drivers/, kernel/sched/, arch/x86, 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 
 import numpy as np
 
@@ -216,12 +217,17 @@ def layer_of(function: Function) -> str | None:
     return max(found)[1] if found else None
 
 
+@cache
+def _code_of(function: Function) -> int:
+    layer = layer_of(function)
+    return -1 if layer is None else LAYERS.index(layer)
+
+
 def layers_of(table: StackTable, rows: Integers) -> Integers:
     """The layer of each of these rows, as its place in `LAYERS`."""
     if not len(rows):
         return np.empty(0, dtype=np.int64)
-    known = [layer_of(function) for function in table.functions]
-    codes = np.asarray([-1 if layer is None else LAYERS.index(layer) for layer in known], dtype=np.int64)
+    codes = np.fromiter(map(_code_of, table.functions), np.int64, len(table.functions))
     lengths = table.starts[rows + 1] - table.starts[rows]
     ends = np.cumsum(lengths)
     row = np.repeat(np.arange(len(rows)), lengths)

@@ -349,8 +349,10 @@ def _welch_quantile(va: Numbers, vb: Numbers, freedoms: tuple[Numbers, Numbers],
 
 
 def _wilson(shares: Numbers, samples: float, level: float) -> tuple[Numbers, Numbers]:
-    low, high = np.array([chance.wilson(float(share), samples, level) for share in shares]).reshape(-1, 2).T
-    return low, high
+    # Most of thousands of functions have none or one of a few samples.
+    each, place = np.unique(shares, return_inverse=True)
+    low, high = np.array([chance.wilson(float(share), samples, level) for share in each]).reshape(-1, 2).T
+    return low[place], high[place]
 
 
 def _t_quantile(share: float, freedom: Numbers) -> Numbers:

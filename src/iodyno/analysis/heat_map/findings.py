@@ -9,7 +9,15 @@ from typing import Any
 from iodyno.analysis.chance import binomial_tail
 from iodyno.analysis.heat_map.bursts import OUTLIER_SHARE, Burst, Bursts, find_bursts, outliers_of_columns
 from iodyno.analysis.heat_map.changes import Change, find_changes, why_no_changes
-from iodyno.analysis.heat_map.modes import ALPHA, Modes, Movement, find_movements, modes_of, why_no_movements
+from iodyno.analysis.heat_map.modes import (
+    ALPHA,
+    Modes,
+    Movement,
+    find_movements,
+    modes_of,
+    resolutions_in,
+    why_no_movements,
+)
 from iodyno.analysis.heat_map.stripes import HIGH_SHARE, Stripes, find_stripes, periods_tried, why_no_stripes
 from iodyno.core.grid import Grid
 
@@ -46,7 +54,8 @@ class Findings:
 
 def examine(grid: Grid) -> Findings:
     """Looks for everything in `grid`."""
-    movements, bursts = find_movements(grid), find_bursts(grid)
+    told = resolutions_in(grid)
+    movements, bursts = find_movements(grid, told), find_bursts(grid)
     if movements:
         # Where a mode moves, the highest values are at one end of the time: that is the movement and no burst.
         begin = grid.begin_ns / 1e9
@@ -63,7 +72,7 @@ def examine(grid: Grid) -> Findings:
         "change_points": why_no_changes(grid),
     }
     return Findings(
-        modes_of(grid),
+        modes_of(grid, told),
         movements,
         stripes,
         bursts,

@@ -156,7 +156,7 @@ def find_modes(
     return Modes(modes, p_of_dip(found, total), found, total, needed)
 
 
-def modes_of(grid: Grid) -> Modes:
+def modes_of(grid: Grid, told: Told | None = None) -> Modes:
     """The modes of a grid: of its events by value where that is known, whatever the rows are, else of its rows.
 
     Rows by value are 128 an octave, and fewer where they are too many, or where most of them lie alone and no resolution says
@@ -166,7 +166,7 @@ def modes_of(grid: Grid) -> Modes:
         return find_modes(grid.row_totals(), grid.edges, log=not grid.sub_second)
     an_octave = FINEST
     counts, edges = _rows_by_value(grid.by_value, an_octave)
-    told = _resolutions(grid)
+    told = told or resolutions_in(grid)
     while an_octave > 8:
         occupied = sum(1 for count in counts if count)
         alone = 3 * occupied < 2 * len(counts) and sum(counts) >= 5 * occupied
@@ -182,7 +182,7 @@ def modes_of(grid: Grid) -> Modes:
     return modes
 
 
-def _resolutions(grid: Grid) -> Told | None:
+def resolutions_in(grid: Grid) -> Told | None:
     """The resolutions that the values of a grid may have, by their finest rows; found when asked for first."""
     return cache(lambda: resolutions_of(*_rows_by_value(grid.by_value, FINEST))) if grid.by_value else None
 
@@ -226,13 +226,13 @@ def _rows_by_value(
     return counts, edges
 
 
-def find_movements(grid: Grid) -> tuple[Movement, ...]:
+def find_movements(grid: Grid, told: Told | None = None) -> tuple[Movement, ...]:
     """Modes that move over time: the trend of each over parts of the time, by Mann and Kendall's test.
 
     Mann, Econometrica 13 (1945) 245; the slope is the median of all pairs (Sen, JASA 63 (1968) 1379). Modes are those that most
     parts have in the same number, in ascending order.
     """
-    told = _resolutions(grid)
+    told = told or resolutions_in(grid)
     parts = [(middle, find_modes(counts, grid.edges, told=told).found) for middle, counts in _parts(grid)]
     if len(parts) < LEAST_WINDOWS:
         return ()

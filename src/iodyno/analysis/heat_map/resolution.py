@@ -14,9 +14,10 @@ resolution is seen by its regularity: every occupied row holds one of its values
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise, product
+from itertools import accumulate, pairwise, product
 
 STEPS = sorted([10.0**power for power in range(10)] + [2.0**power for power in range(1, 31)], reverse=True)
 """Steps that values may be multiples of: times have decimal steps, sizes and offsets binary ones."""
@@ -36,6 +37,8 @@ MOST_SLACK = 0.25
 """Part of a bucket that rounding to whole numbers may move a value by; finer buckets are not told from whole numbers (chosen)."""
 WIDEST = 0.9
 """Rows that are as wide, in buckets, hold a value whatever the resolution is (chosen)."""
+_FAR = 16
+"""How many rows lie between two that are tried one after the other (chosen: a tenth of an octave of the finest ones, or more)."""
 
 Row = tuple[float, float]
 Span = tuple[float, float, float]
@@ -124,12 +127,16 @@ def _by_digits(rows: Sequence[Row]) -> Iterator[Resolution]:
 def _by_ratios(rows: Sequence[Row]) -> Iterator[Resolution]:
     """Buckets of equal ratios, some number of them a decade, told by any place."""
     logs = [(math.log10(low), math.log10(high), math.log10(1 + 1 / low)) for low, high in rows]
-    widths = [high - low for low, high, _ in logs]
+    evidence = _evidence(high - low for low, high, _ in logs)
+    # Most ratios fit no two rows that lie far from each other, where neighbours fit many.
+    mixed = [row for first in range(_FAR) for row in logs[first::_FAR]]
     for parts in RATIOS:
-        if _evidence(widths, 1 / parts) > CHANCE / 4:
+        if evidence(1 / parts) > CHANCE / 4:
             return
         for chance, places in ((CHANCE / 4, (0.0,)), (CHANCE_OF_ANY, ())):
-            spans = ((low * parts, high * parts, min(MOST_SLACK, slack * parts)) for low, high, slack in logs)
+            spans = (
+                (low * parts, high * parts, min(MOST_SLACK, slack * parts)) for low, high, slack in mixed
+            )
             yield from _fitting(spans, _ratios(parts), chance, places)
 
 
@@ -141,12 +148,12 @@ def _by_any_step(rows: Sequence[Row]) -> Iterator[Resolution]:
     """
     low, high = rows[0]
     distance = min((b[0] + b[1] - a[0] - a[1]) / 2 for a, b in pairwise(rows))
-    widths = [b - a for a, b in rows]
+    evidence, others = _evidence(b - a for a, b in rows), rows[1:]
     for multiple in range(1, math.ceil((low + high) / distance) + 1):
-        if _evidence(widths, high / multiple) > CHANCE_OF_ANY:
+        if evidence(high / multiple) > CHANCE_OF_ANY:
             return  # and the less, the finer the step is
         least, greatest = (low - 1) / multiple, (high + 1) / multiple
-        for a, b in rows[1:]:
+        for a, b in others:
             # Each value may have been rounded to a whole number.
             first, last = math.ceil((a - 1) / greatest), math.floor((b + 1) / least)
             if first > last:
@@ -244,9 +251,16 @@ def _fitting(
     yield Resolution(*scale, place, around)
 
 
-def _evidence(widths: Sequence[float], bucket: float) -> float:
-    """The chance that so wide rows hold one value of a bucket each, at most."""
-    return math.prod(width / bucket for width in widths if width < bucket)
+def _evidence(widths: Iterable[float]) -> Callable[[float], float]:
+    """The chance that so wide rows hold one value of a bucket each, at most, by how wide a bucket is."""
+    ascending = sorted(widths)
+    logs = [0.0, *accumulate(math.log(width) if width > 0 else -math.inf for width in ascending)]
+
+    def chance(bucket: float) -> float:
+        narrower = bisect_left(ascending, bucket)
+        return math.exp(logs[narrower] - narrower * math.log(bucket))
+
+    return chance
 
 
 def _holds(begin: float, end: float, place: float) -> bool:

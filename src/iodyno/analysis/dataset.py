@@ -168,6 +168,10 @@ class Dataset:
         """Meanwhile, rows of a large campaign that come when they are asked for are of no other sensors."""
         return self.held.of(sensors) if self.held else nullcontext()
 
+    def in_turn(self, trials: Iterable[Trial]) -> Iterable[Trial]:
+        """Trials of it, to go through one by one and only once."""
+        return self.held.in_turn(trials) if self.held else trials
+
     @property
     def experiment(self) -> Mapping[str, Any]:
         """The experiment as the campaign recorded it."""

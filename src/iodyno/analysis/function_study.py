@@ -73,7 +73,9 @@ def study_functions(dataset: Dataset, points: Collection[str] | None = None) -> 
     for trial in dataset.trials:
         if trial.finished:
             by_point.setdefault(trial.point, []).append(trial)
-    behind = {point: tuple(mechanisms(trials, dataset.hosts)) for point, trials in by_point.items()}
+    behind = {
+        point: tuple(mechanisms(trials, dataset.hosts, dataset.in_turn)) for point, trials in by_point.items()
+    }
     factors = [factor for factor in factors_of(dataset) if factor.varies]
     sender = str((dataset.experiment.get("workload") or {}).get("sender", ""))
     hosts = sorted(dataset.hosts, key=lambda name: name != sender)

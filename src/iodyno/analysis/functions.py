@@ -353,7 +353,7 @@ def point_profile(
     # Shares of all busy time and shares of user time are never mixed: what reaches furthest counts.
     reach: Reach = min((reach_of(trial, host) for trial in sampled), key=REACHES.index, default="all")
     taken = []
-    for trial in sampled:
+    for trial in dataset.in_turn(sampled):
         busy, basis = _TIMES[reach](trial, host)
         if reach_of(trial, host) != reach:
             reasons.append(what_lacks(trial, host))

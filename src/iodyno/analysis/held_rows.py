@@ -1,15 +1,17 @@
 """Rows of a campaign's trials in memory: all of them where they are few, else those of some trials at a time.
 
 A campaign may have more rows than a machine has memory. Then each trial's are read when somebody asks for them, and let go when
-others are asked for: whoever goes through the trials one by one reads each once.
+others are asked for: whoever goes through the trials one by one reads each once, and with `in_turn` those of several at a time.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
+from itertools import islice
 from typing import Any
 
 from iodyno.analysis.dataset import Trial
@@ -19,12 +21,13 @@ from iodyno.analysis.records import Record, parts_of
 from iodyno.core.errors import StoreError
 from iodyno.core.outcome import split_beside
 from iodyno.store.engine import listed
-from iodyno.store.reader import Campaign, StoredTrial
+from iodyno.store.reader import Campaign
 from iodyno.store.schema import BACKGROUND, MANIFEST, PARTS, TRIALS
 
-ROWS_HELD = 4_000_000
-"""Rows that are in memory at a time (chosen: some 2 GB, as a row of a sensor's values takes 500 bytes there; those of trials that
-are let go are read again by each part of a report that asks for them)."""
+ROWS_HELD = 400_000
+"""Rows that are in memory at a time (chosen: some 200 MB, as a row of a sensor's values takes 500 bytes there, and sixty trials
+of the shipped studies; those that are let go are read again by each part of a report that asks for them). A quarter of them is
+read at once, as a query costs as much as a thousand rows."""
 # What the analysis uses of the series: a long campaign has many more rows than these.
 _METRICS = (
     "role.%",
@@ -51,18 +54,19 @@ class HeldRows:
     def __init__(self, campaign: Campaign, trials: Sequence[Trial]) -> None:
         self._campaign = campaign
         self._stored = {stored.name: stored for stored in campaign.trials}
-        self._trials = [trial for trial in trials if trial.finished]
+        self._trials = {trial.name: trial for trial in trials if trial.finished}
+        self._due: deque[Trial] = deque()
         self._held: dict[str, Trial] = {}
         self._rows = 0
         self._sensors: Collection[str] | None = None
 
     def read(self) -> None:
         """Reads all of them, or makes each come when it is asked for."""
-        if sum(_rows_of(self._stored[trial.name]) for trial in self._trials) <= ROWS_HELD:
+        if sum(map(self._rows_in, self._trials)) <= ROWS_HELD:
             with self._campaign.reading() as connection:
-                fill(connection, {part: part for part in PARTS}, self._trials)
+                fill(connection, {part: part for part in PARTS}, self._trials.values())
             return
-        for trial in self._trials:
+        for trial in self._trials.values():
             for host in _hosts_of(trial):
                 host.fetch = partial(self._fetch, trial)
                 host.without_rows()
@@ -78,6 +82,16 @@ class HeldRows:
             self._let_go()
             self._sensors = None
 
+    def in_turn(self, trials: Iterable[Trial]) -> Iterator[Trial]:
+        """These trials, of which rows that come when they are asked for come for several at a time."""
+        each = list(trials)
+        due = deque(self._trials[trial.name] for trial in each if trial.finished)
+        for trial in each:
+            self._due = due
+            yield trial
+            if trial.finished:
+                due.popleft()
+
     def _let_go(self) -> None:
         for trial in self._held.values():
             for host in _hosts_of(trial):
@@ -85,20 +99,27 @@ class HeldRows:
         self._held, self._rows = {}, 0
 
     def _fetch(self, trial: Trial) -> None:
-        stored = self._stored[trial.name]
-        while self._held and self._rows + _rows_of(stored) > ROWS_HELD:
+        wanted, rows = [trial], self._rows_in(trial.name)
+        for other in islice(self._due, 1, None) if self._due and self._due[0] is trial else ():
+            if other.name not in self._held:
+                rows += self._rows_in(other.name)
+                if rows > ROWS_HELD // 4:
+                    break
+                wanted.append(other)
+        while self._held and self._rows + rows > ROWS_HELD:
             gone = self._held.pop(next(iter(self._held)))
-            self._rows -= _rows_of(self._stored[gone.name])
+            self._rows -= self._rows_in(gone.name)
             for host in _hosts_of(gone):
                 host.without_rows()
-        with self._campaign.reading([stored]) as connection:
-            fill(connection, self._campaign.sources([stored]), [trial], sensors=self._sensors)
-        self._held[trial.name] = trial
-        self._rows += _rows_of(stored)
+        stored = [self._stored[each.name] for each in wanted]
+        with self._campaign.reading(stored) as connection:
+            fill(connection, self._campaign.sources(stored), wanted, sensors=self._sensors)
+        for each in wanted:
+            self._held[each.name] = each
+            self._rows += self._rows_in(each.name)
 
-
-def _rows_of(stored: StoredTrial) -> int:
-    return sum(int(part["rows"]) for part in stored.manifest["parts"].values())
+    def _rows_in(self, trial: str) -> int:
+        return sum(int(part["rows"]) for part in self._stored[trial].manifest["parts"].values())
 
 
 def _hosts_of(trial: Trial) -> list[HostData]:
@@ -134,6 +155,7 @@ def fill(
         ).fetchall()
         return found
 
+    @cache
     def end_of(trial: str, host: str) -> HostData:
         beside, name = split_beside(host)
         found = by_name[trial].bystanders.get(beside) if beside else by_name[trial]

@@ -12,7 +12,6 @@ last.
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -97,12 +96,12 @@ class Histogram:
 
 def merge(histograms: Iterable[Histogram]) -> Histogram:
     """The histogram of all values of all `histograms`; exact, because they share one layout."""
-    cells: Counter[int] = Counter()
+    cells: dict[int, int] = {}
     total = sum_ns = 0
     for histogram in histograms:
         total += histogram.count
         sum_ns += histogram.sum_ns
         for bucket, count in zip(histogram.buckets, histogram.counts, strict=True):
-            cells[bucket] += count
+            cells[bucket] = cells.get(bucket, 0) + count
     ordered = sorted(cells.items())
     return Histogram(total, sum_ns, tuple(b for b, _ in ordered), tuple(c for _, c in ordered))

@@ -227,15 +227,18 @@ def layers_of(table: StackTable, rows: Integers) -> Integers:
     """The layer of each of these rows, as its place in `LAYERS`."""
     if not len(rows):
         return np.empty(0, dtype=np.int64)
-    codes = np.fromiter(map(_code_of, table.functions), np.int64, len(table.functions))
     lengths = table.starts[rows + 1] - table.starts[rows]
     ends = np.cumsum(lengths)
     row = np.repeat(np.arange(len(rows)), lengths)
     places = np.arange(ends[-1]) - np.repeat(ends - lengths, lengths)
-    code = codes[table.frames[np.repeat(table.starts[rows], lengths) + places]]
+    called, each = np.unique(
+        table.frames[np.repeat(table.starts[rows], lengths) + places], return_inverse=True
+    )
+    codes = np.asarray([_code_of(table.functions[function]) for function in called.tolist()], dtype=np.int64)
+    code = codes[each]
     innermost = np.full(len(rows), -1, dtype=np.int64)
     np.maximum.at(innermost, row[code >= 0], places[code >= 0])
-    found = np.where(innermost >= 0, codes[table.frames[table.starts[rows] + np.maximum(innermost, 0)]], -1)
+    found = np.where(innermost >= 0, code[ends - lengths + np.maximum(innermost, 0)], -1)
     # User code that called the kernel has only that, where no function of it has a layer.
     in_kernel = table.mode[rows] == 1
     unknown = (found < 0) | (in_kernel & (found == LAYERS.index(USER)))

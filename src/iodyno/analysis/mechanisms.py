@@ -71,8 +71,12 @@ class MechanismChange:
         return leaves_out_one(self.ratio)
 
 
-def mechanisms(trials: Sequence[Trial], hosts: Iterable[str]) -> list[Mechanism]:
-    """Every mechanism on every host that it belongs to, over the trials of a point."""
+def mechanisms(
+    trials: Sequence[Trial],
+    hosts: Iterable[str],
+    in_turn: Callable[[Sequence[Trial]], Iterable[Trial]] = iter,
+) -> list[Mechanism]:
+    """Every mechanism on every host that it belongs to, over the trials of a point. `in_turn`: that of their dataset."""
     roles = {host: {trial.hosts[host].role for trial in trials if host in trial.hosts} for host in hosts}
     asked = [(k, host) for k in MECHANISMS for host in roles if not k.role or k.role in roles[host]]
     # Trial by trial, as the rows of a large campaign are in memory a few trials at a time.
@@ -81,7 +85,7 @@ def mechanisms(trials: Sequence[Trial], hosts: Iterable[str]) -> list[Mechanism]
             (kind.measure(trial, host), kind.least(trial, host)) if host in trial.hosts else None
             for kind, host in asked
         ]
-        for trial in trials
+        for trial in in_turn(trials)
     ]
     found = []
     for (kind, host), *each in zip(asked, *seen, strict=True):

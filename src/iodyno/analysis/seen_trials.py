@@ -9,7 +9,7 @@ from typing import Any
 
 from iodyno.analysis import observer, physics
 from iodyno.analysis.cost import CostBasis
-from iodyno.analysis.dataset import Trial
+from iodyno.analysis.dataset import Dataset, Trial
 from iodyno.analysis.finite_buffer import OF_PARTS
 from iodyno.analysis.limiter import verdict
 from iodyno.analysis.measured import Measured
@@ -33,12 +33,12 @@ class Seen:
 
 
 def look_at(
-    finished: Sequence[Trial], hello: Mapping[str, Mapping[str, Any]], basis: CostBasis
+    dataset: Dataset, finished: Sequence[Trial], hello: Mapping[str, Mapping[str, Any]], basis: CostBasis
 ) -> dict[str, Seen]:
     """All finished trials, one after the other: the rows of a large campaign are in memory a few trials at a time."""
     trials = Counter(trial.point for trial in finished)
     found = {}
-    for trial in finished:
+    for trial in dataset.in_turn(finished):
         measured = measure(trial, basis)
         hosts = trial.hosts
         found[trial.name] = Seen(

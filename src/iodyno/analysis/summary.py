@@ -199,7 +199,7 @@ def _summarise(dataset: Dataset) -> CampaignSummary:
     finished = [trial for trial in dataset.trials if trial.finished]
     hello = _hello(dataset)
     basis = basis_of(dataset)
-    seen = look_at(finished, hello, basis)
+    seen = look_at(dataset, finished, hello, basis)
     measured = {name: one.measured for name, one in seen.items()}
     warnings = {
         trial.name: seen[trial.name].warnings
@@ -316,7 +316,7 @@ def basis_of(dataset: Dataset) -> CostBasis:
     hello = _hello(dataset)
     finished = [trial for trial in dataset.trials if trial.finished]
     with dataset.of_sensors(cpu_classes.CPU_EXACT, cpu_classes.CPU_TIMES, cost.CYCLES):
-        for host in (host for trial in finished for host in trial.hosts.values()):
+        for host in (host for trial in dataset.in_turn(finished) for host in trial.hosts.values()):
             cpu_classes.look(host)
             cost.counts_cycles(host)
     rates = {name: (said.get("clock") or {}).get("tsc_hz") for name, said in hello.items()}

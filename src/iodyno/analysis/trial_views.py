@@ -135,7 +135,9 @@ def study_trials(
             by_point.setdefault(trial.point, []).append(trial)
     with dataset.of_sensors():
         points = {
-            point: of_all(views[t.name].times if t.name in views else times_of(t) for t in each)
+            point: of_all(
+                views[t.name].times if t.name in views else times_of(t) for t in dataset.in_turn(each)
+            )
             for point, each in by_point.items()
         }
     return TrialStudy(views, points)

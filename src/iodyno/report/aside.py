@@ -19,10 +19,10 @@ PAGE_BYTES = 1_350_000
 ORDER = ("outcomes", "evidence", "windows", "maps", "functions", "graphs", "panels")
 """Kinds of parts in the order in which they get room: numbers before pictures."""
 _COMPRESSED = 0.15
-"""Size of a part as it lies in a page, as a share of its bytes (measured: 0.08 to 0.14)."""
-_LESS = 0.7
-"""By how much room is taken back when a page has become too large all the same."""
-
+"""What is left of a part's bytes, as they lie in a page (measured: 0.08 to 0.14)."""
+_MORE = 1.2
+"""How many bytes of room are taken back for each that a page has become too large by all the same (chosen: compressed, a byte
+takes a part of one)."""
 _LEAST = 20_000
 """Less room than that is none (chosen: a part or two)."""
 
@@ -71,7 +71,8 @@ def fitted(rendered: Callable[[Aside], str]) -> str:
         if not left:
             break
         # What a part takes in the page is known only when it stands there.
-        left = _LESS * left if left > _LEAST else 0.0
+        left -= _MORE * max(0, len(page.encode()) - PAGE_BYTES)
+        left = left if left > _LEAST else 0.0
     return page
 
 

@@ -82,33 +82,27 @@ def shortened(view: TrialView, most: int) -> TrialView:
     )
 
 
-def packed(
-    views: Sequence[TrialView],
-    families: Mapping[tuple[str, str], Family],
-    heads: Mapping[str, Sequence[Sequence[str | float]]],
-    panels: Mapping[str, str] | None = None,
-) -> str:
-    """The data of all trials, with the columns of their tables (kind, of what, factor, share) and with the `panels` of
-    those that the page does not hold otherwise.
+@dataclass(frozen=True)
+class Counted:
+    """What the data of a page hold whatever else stands in it: values as JSON, and numbers of seven bits a byte."""
 
-    Compressed (zlib), in base64, which no symbol can break out of. Inside: three lines of text (bytes of the JSON, of
-    the lengths, of the steps), the JSON, then numbers of seven bits a byte, the lowest first: how many cells each column of each
-    map has, each cell's row as steps from the one before, each cell's count. Apart, they are a seventh smaller than together.
+    values: Mapping[str, Any]
+    lengths: bytes
+    numbers: bytes
+    steps: int
 
-    Rows are some per cent high. How the times of a point lie within its rows is told by `shapes`: all of its trials' histograms
-    together, in the buckets of the store, so that quantiles of a chosen range are as near as if the rows were finer.
-    """
+
+def counted(views: Sequence[TrialView], families: Mapping[tuple[str, str], Family]) -> Counted:
+    """Counts and lines of all trials, as `packed` puts them into a page."""
     keys = list(families)
     shapes = _shapes(views, families)
-    found = {
+    values = {
         "rows": [
             {"edges": list(f.fine.edges), "drawn": [f.fine.edges.index(edge) for edge in f.drawn.edges]}
             for f in families.values()
         ],
-        "trials": {view.name: _trial(view, keys, list(shapes), heads[view.name]) for view in views},
-        "panels": dict(panels or {}),
+        "trials": {view.name: _trial(view, keys, list(shapes)) for view in views},
     }
-    text = json.dumps(found, allow_nan=False, separators=(",", ":")).encode()
     lengths, steps, counts = bytearray(), bytearray(), bytearray()
     for view in views:
         for times in view.times:
@@ -123,8 +117,29 @@ def packed(
         for step, part in shape:
             _append(steps, step)
             _append(counts, part)
-    head = "".join(f"{len(part)}\n" for part in (text, lengths, steps)).encode()
-    return base64.b64encode(zlib.compress(head + text + lengths + steps + counts, 9)).decode()
+    return Counted(values, bytes(lengths), bytes(steps + counts), len(steps))
+
+
+def packed(
+    found: Counted,
+    heads: Mapping[str, Sequence[Sequence[str | float]]],
+    panels: Mapping[str, str] | None = None,
+) -> str:
+    """The data of all trials, with the columns of their tables (kind, of what, factor, share) and with the `panels` of
+    those that the page does not hold otherwise.
+
+    Compressed (zlib), in base64, which no symbol can break out of. Inside: three lines of text (bytes of the JSON, of
+    the lengths, of the steps), the JSON, then numbers of seven bits a byte, the lowest first: how many cells each column of each
+    map has, each cell's row as steps from the one before, each cell's count. Apart, they are a seventh smaller than together.
+
+    Rows are some per cent high. How the times of a point lie within its rows is told by `shapes`: all of its trials' histograms
+    together, in the buckets of the store, so that quantiles of a chosen range are as near as if the rows were finer.
+    """
+    trials = {name: {**trial, "heads": heads[name]} for name, trial in found.values["trials"].items()}
+    values = {**found.values, "trials": trials, "panels": dict(panels or {})}
+    text = json.dumps(values, allow_nan=False, separators=(",", ":")).encode()
+    head = "".join(f"{size}\n" for size in (len(text), len(found.lengths), found.steps)).encode()
+    return base64.b64encode(zlib.compress(head + text + found.lengths + found.numbers, 9)).decode()
 
 
 def _append(to: bytearray, number: int) -> None:
@@ -139,7 +154,6 @@ def _trial(
     view: TrialView,
     keys: Sequence[tuple[str, str]],
     shapes: Sequence[tuple[str, str, str, str]],
-    heads: Sequence[Sequence[str | float]],
 ) -> dict[str, Any]:
     columns = axis_of(view)
     return {
@@ -153,7 +167,7 @@ def _trial(
             }
             for times in view.times
         ],
-        "heads": heads,
+        "heads": [],
         "lines": [
             _values(line, columns, strip) for strip in view.strips for line in strip.lines if line.values
         ],

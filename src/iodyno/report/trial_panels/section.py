@@ -17,7 +17,15 @@ from iodyno.report.heat_map.sentences import sentences
 from iodyno.report.layout import layout_of, place_name
 from iodyno.report.numbers import Scale, digits, quantity, scale_of
 from iodyno.report.trial_panels import heat, histogram, strips
-from iodyno.report.trial_panels.data import Family, axis_of, columns_most, families_of, packed, shortened
+from iodyno.report.trial_panels.data import (
+    Family,
+    axis_of,
+    columns_most,
+    counted,
+    families_of,
+    packed,
+    shortened,
+)
 from iodyno.report.trial_panels.frame import Frame, Shared
 
 _SHARES = (("p50", 0.5), ("p99", 0.99), ("max", 1.0))
@@ -106,6 +114,7 @@ class Drawings:
             [times for view in chosen for times in view.times],
             [times for each in study.points.values() for times in each],
         )
+        self._counted = counted(self._views, self._families)
         self._shared = Shared()
         self._panels: dict[tuple[str, bool], Panels] = {}
         # Names of shared pieces are given in the order in which they are drawn.
@@ -136,7 +145,7 @@ class Drawings:
             points=self._points,
             ranges=tuple(_range(key, family) for key, family in self._families.items()),
             without=self._without,
-            data=packed(self._views, self._families, heads, packed_panels),
+            data=packed(self._counted, heads, packed_panels),
             shared=Markup(heat.definitions(self._shared)),
         )
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from iodyno import pdq
 from iodyno.cli.main import run
 from iodyno.core.errors import ExperimentError
-from iodyno.formats import python2
+from iodyno.formats import pdq_perl, python2
 from iodyno.formats.pdq_perl import PerlScript
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "pdq"
@@ -265,6 +265,43 @@ def test_what_cannot_be_run_is_one_error(script: str, said: str, tmp_path: Path,
     assert run(["model", "pdq", str(written(tmp_path, script, name))]) == 2
     shown = capsys.readouterr().err
     assert said in shown and shown.count("iodyno: error:") == 1 and "Traceback" not in shown
+
+
+LARGE = """import pdq
+pdq.Init("large")
+for node in range({nodes}):
+    pdq.CreateNode(f"n{{node}}", pdq.CEN, pdq.FCFS)
+for work in range({classes}):
+    pdq.CreateClosed(f"c{{work}}", pdq.TERM, 10, 5)
+    pdq.SetDemand("n0", f"c{{work}}", 1)
+pdq.Solve(pdq.APPROX)
+"""
+
+
+@pytest.mark.parametrize(
+    ("nodes", "classes", "said"),
+    [
+        (200_000, 1, ":8: Solve: stations: found 200000 stations, allowed: up to 10000"),
+        (200, 2000, ":8: Solve: classes: found 2000 classes at 200 stations, allowed: up to 70 of so many"),
+    ],
+)
+def test_a_network_that_nothing_solves_in_seconds_is_one_error(
+    nodes: int, classes: int, said: str, tmp_path: Path, capsys: Captured
+) -> None:
+    file = written(tmp_path, LARGE.format(nodes=nodes, classes=classes))
+    assert run(["model", "pdq", str(file)]) == 2
+    shown = capsys.readouterr().err
+    assert said in shown and shown.count("iodyno: error:") == 1
+
+
+def test_a_script_that_solves_without_end_is_one_error(
+    tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pdq_perl, "MOST_S", 0.2)
+    script = BASE + "for $i (1..9999) {\npdq::Solve($pdq::CANON); }"
+    assert run(["model", "pdq", str(written(tmp_path, script, "m.pl"))]) == 2
+    shown = capsys.readouterr().err
+    assert "m.pl:8: took more than 0.2 s of a CPU until here" in shown and shown.count("iodyno: error:") == 1
 
 
 def test_a_file_that_is_none(tmp_path: Path, capsys: Captured) -> None:

@@ -12,12 +12,16 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from iodyno.core.errors import ExperimentError
+from iodyno.core.quantity import counted
 
 Kind = Literal["queue", "delay"]
 Discipline = Literal["fcfs", "ps", "lcfs-pr"]
 KINDS: tuple[Kind, ...] = ("queue", "delay")
 DISCIPLINES: tuple[Discipline, ...] = ("fcfs", "ps", "lcfs-pr")
 
+MAX_STATIONS = 10_000
+MAX_CHANGES = 1_000_000
+"""Classes times classes times stations, as what each class does to each other one is worked out (chosen: some seconds)."""
 MAX_SERVERS = 100_000
 MAX_POPULATION = 1_000_000
 MAX_RATE_PER_S = 1e15
@@ -102,6 +106,16 @@ def checked(network: Network) -> Network:
     """The network itself, when it makes sense. Raises ExperimentError for the first thing that does not."""
     stations = _unique([s.name for s in network.stations], "station")
     classes = _unique([c.name for c in network.classes], "class")
+    if len(stations) > MAX_STATIONS:
+        raise ExperimentError(
+            f"found {len(stations)} stations, allowed: up to {MAX_STATIONS}", where="stations"
+        )
+    if (most := math.isqrt(MAX_CHANGES // max(1, len(stations)))) < len(classes):
+        raise ExperimentError(
+            f"found {len(classes)} classes at {counted(len(stations), 'station')}, allowed: up to {most} of so many",
+            where="classes",
+            advice="join classes whose demands are alike",
+        )
     if not stations:
         raise ExperimentError("found no station, allowed: one or more", where="stations")
     if not classes:
@@ -204,8 +218,10 @@ def _check_stable(network: Network, station: Station) -> None:
     )
 
 
-def _unique(names: list[str], what: str) -> tuple[str, ...]:
-    for at, name in enumerate(names):
-        if name in names[:at]:
+def _unique(names: list[str], what: str) -> dict[str, None]:
+    found: dict[str, None] = {}
+    for name in names:
+        if name in found:
             raise ExperimentError(f"found the {what} {name!r} twice, allowed: once", where=what)
-    return tuple(names)
+        found[name] = None
+    return found

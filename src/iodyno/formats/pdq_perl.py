@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import operator
 import re
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
@@ -15,6 +16,8 @@ from iodyno.core.errors import ExperimentError
 
 MAX_STEPS = 300_000
 """Words and characters of texts that a script goes through (chosen: a second; a solution takes about a hundred)."""
+MOST_S = 60
+"""Seconds of a CPU that a script may take with all that it has solved (chosen: the largest solution takes ten)."""
 _ADVICE = "see docs/background/networks.md for what is read of Perl, and how the same is said in Python"
 _TOKEN = re.compile(
     r"""(?P<space>\s+|\#[^\n]*|use\s[^;]*;)|(?P<number>(?:\d+(?:\.(?!\.)\d*)?|\.\d+)(?:[eE][+-]?\d+)?)"""
@@ -43,6 +46,7 @@ class PerlScript:
         self.values: dict[str, Any] = {f"$pdq::{name}": value for name, value in constants.items()}
         self.words = list[tuple[str, str, int]]()
         self.at, self.steps, self.line, self.write = 0, 0, 1, write
+        self.begun_s = time.process_time()
 
     def run(self, script: str, arguments: Sequence[str]) -> None:
         """Carry out the script. Raises ExperimentError for what is not read, and what Python raises for what has no value."""
@@ -226,6 +230,11 @@ class PerlScript:
         if name not in self.functions:
             self._refuse("a call of pdq::, print, printf, sprintf, substr")
         self._pass()
+        if time.process_time() - self.begun_s > MOST_S:
+            raise ExperimentError(
+                f"took more than {MOST_S} s of a CPU until here: does this script end?",
+                advice="solve fewer or smaller networks in one script",
+            )
         return self.functions[name](*self._items())
 
 

@@ -37,10 +37,29 @@ def run(folder: Path, sender: str, receiver: str, text: str = EXPERIMENT) -> tup
     )  # fmt: skip
     assert done_or_void(ran), ran.stderr
     (campaign,) = (folder / "campaigns").iterdir()
+    return campaign, reported(campaign)
+
+
+def reported(campaign: Path) -> Any:
+    """What `report --json` says of a campaign."""
     shown = subprocess.run(
-        [*base, "report", str(campaign), "--json"], capture_output=True, text=True, timeout=HUNG_S
-    )
-    return campaign, json.loads(shown.stdout)
+        [*command_server.iodyno(), "report", str(campaign), "--json"],
+        capture_output=True, text=True, timeout=HUNG_S,
+    )  # fmt: skip
+    return json.loads(shown.stdout)
+
+
+def as_earlier_versions_stored_it(campaign: Path) -> None:
+    """One bystander under a key of its own, where several are by name now."""
+    header = campaign / "campaign.json"
+    for file, inside in (
+        (header, "experiment"),
+        *((each, None) for each in campaign.glob("trials/*/manifest.json")),
+    ):
+        stored = json.loads(file.read_text(encoding="utf-8"))
+        holder = stored[inside] if inside else stored
+        holder["bystander"] = holder.pop("bystanders")["bystander"]
+        file.write_text(json.dumps(stored), encoding="utf-8")
 
 
 @pytest.mark.root
@@ -73,6 +92,8 @@ def test_both_workloads_are_counted_each_on_its_own(sender: str, receiver: str, 
     tokens = {facts["job"]["token"] for facts in beside["hosts"].values()}
     assert len(tokens) == 1 and manifest["hosts"]["client"]["job"]["token"] not in tokens
     assert "cpu_times" not in beside["hosts"][sender]["job"]["sensors"]
+    as_earlier_versions_stored_it(campaign)
+    assert reported(campaign) == report
 
 
 SEVERAL = """

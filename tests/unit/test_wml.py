@@ -322,6 +322,11 @@ def test_variables_are_parameters_with_units() -> None:
         ("set $s=cvar(type=cvar-gama)\n" + personality(), "type: found 'cvar-gama', allowed: uniform, normal,"),
         ("set $s=cvar(type=cvar-gamma,parameters=mena:5)\n" + personality(), "parameters: found 'mena:5', allowed for cvar-gamma: mean, gamma"),  # noqa: E501
         ("set $s=cvar(type=cvar-erlang,parameters=shape:2.5)\n" + personality(), "p.f:1:41: parameters: found shape:2.5, allowed for cvar-erlang: a whole number, 1 to 1000"),  # noqa: E501
+        ("set $s=cvar(type=cvar-normal,min=9,max=8)\n" + personality(), "p.f:1:34: min: found 9, allowed: max=8 or less"),
+        ("set $s=randvar(type=tabular,min=9,max=8,randtable={{100,1,2}})\n" + personality(), "p.f:1:33: min: found 9, allowed: max=8 or less"),  # noqa: E501
+        ("set $s=cvar(type=cvar-normal,round=-4)\n" + personality(), "p.f:1:36: round: found -4, allowed: a whole number of bytes"),  # noqa: E501
+        ("set $s=cvar(type=cvar-lognormal,parameters=scale:4096)\n" + personality(), "p.f:1:8: mu of s: found 4096, allowed: up to 1000"),  # noqa: E501
+        ("set $s=randvar(type=uniform,mean=4611686018427387904)\n" + personality(), "p.f:1:8: greatest of s: found 9.22337e+18, allowed: up to 9.2e+18"),  # noqa: E501
         ("set $a=1\nset $b=$a / 0\n" + personality(), "p.f:2:11: a division by 0"),
         ("define flowop name=c { flowop c name=x }\n" + personality("flowop c name=y"), "is done within itself"),
         (personality("flowop statfile name=s,filesetname=tree,$x=1"), "$x given to statfile, allowed: with a composite flowop"),

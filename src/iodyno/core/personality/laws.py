@@ -30,12 +30,35 @@ _DEFAULTS: Mapping[str, Mapping[str, float]] = {
 """Parameters that a cvar does not name (Filebench's own defaults)."""
 _MOST_STAGES = 1000
 """Of an Erlang law: what agents draw at most."""
+_MOST, _MOST_LOGARITHM = 9.2e18, 1000.0
+"""Of every number of a law; of those of a lognormal one, which are of the logarithm."""
 _POSITIVE = {"shape", "scale", "rate", "gamma", "sigma"}
 
 
 def law_of(name: str, drawn: Drawn, variables: Variables) -> Law:
     """The law of a drawn variable. Raises ExperimentError with its place."""
-    return _custom(name, drawn, variables) if drawn.custom else _random(name, drawn, variables)
+    law = _custom(name, drawn, variables) if drawn.custom else _random(name, drawn, variables)
+    _refuse_undrawable(law, drawn)
+    return law
+
+
+def _refuse_undrawable(law: Law, drawn: Drawn) -> None:
+    """What an agent would not draw from (`Variable::check` of agent/core/src/file_variable.rs)."""
+    place = drawn.place
+    if law.least is not None and law.most is not None and law.least > law.most:
+        place = drawn.attributes["min"].place if "min" in drawn.attributes else place
+        raise place.error(f"min: found {law.least:g}, allowed: max={law.most:g} or less", "a larger max=")
+    if law.round_to is not None and (law.round_to < 1 or law.round_to != int(law.round_to)):
+        place = drawn.attributes["round"].place
+        raise place.error(f"round: found {law.round_to:g}, allowed: a whole number of bytes")
+    greatest = _MOST_LOGARITHM if law.law == "lognormal" else _MOST
+    rows = (part for row in law.rows for part in row)
+    for what, value in (*law.parameters.items(), *(("randtable", part) for part in rows)):
+        if abs(value) > greatest:
+            raise place.error(f"{what} of {law.name}: found {value:g}, allowed: up to {greatest:g}")
+    for key, bound in (("min", law.least), ("max", law.most), ("round", law.round_to)):
+        if bound is not None and abs(bound) > _MOST:
+            raise drawn.attributes[key].place.error(f"{key}: found {bound:g}, allowed: up to {_MOST:g}")
 
 
 def number(expression: Expression, variables: Variables, what: str) -> float:

@@ -64,15 +64,13 @@ def fitted(rendered: Callable[[Aside], str]) -> str:
     """The page that `rendered` makes, with as many of its parts as it has room for standing in it as they are."""
     whole = Aside()
     page = rendered(whole)
-    every = whole.sizes.total()
-    left = max(0.0, PAGE_BYTES - (len(page.encode()) - every) - _COMPRESSED * every)
-    while len(page.encode()) > PAGE_BYTES:
-        page = rendered(Aside(_rooms(left, whole.sizes)))
-        if not left:
-            break
+    every: float = whole.sizes.total()
+    left, room = every, PAGE_BYTES - (len(page.encode()) - every) - _COMPRESSED * every
+    while (over := len(page.encode()) - PAGE_BYTES) > 0 and left:
         # What a part takes in the page is known only when it stands there.
-        left -= _MORE * max(0, len(page.encode()) - PAGE_BYTES)
+        left = min(left - _MORE * over, room)
         left = left if left > _LEAST else 0.0
+        page = rendered(Aside(_rooms(left, whole.sizes)))
     return page
 
 

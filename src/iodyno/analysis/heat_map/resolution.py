@@ -18,6 +18,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise, product
+from typing import Any
 
 STEPS = sorted([10.0**power for power in range(10)] + [2.0**power for power in range(1, 31)], reverse=True)
 """Steps that values may be multiples of: times have decimal steps, sizes and offsets binary ones."""
@@ -128,8 +129,7 @@ def _by_ratios(rows: Sequence[Row]) -> Iterator[Resolution]:
     """Buckets of equal ratios, some number of them a decade, told by any place."""
     logs = [(math.log10(low), math.log10(high), math.log10(1 + 1 / low)) for low, high in rows]
     evidence = _evidence(high - low for low, high, _ in logs)
-    # Most ratios fit no two rows that lie far from each other, where neighbours fit many.
-    mixed = [row for first in range(_FAR) for row in logs[first::_FAR]]
+    mixed = _mixed(logs)
     for parts in RATIOS:
         if evidence(1 / parts) > CHANCE / 4:
             return
@@ -149,6 +149,7 @@ def _by_any_step(rows: Sequence[Row]) -> Iterator[Resolution]:
     low, high = rows[0]
     distance = min((b[0] + b[1] - a[0] - a[1]) / 2 for a, b in pairwise(rows))
     evidence, others = _evidence(b - a for a, b in rows), rows[1:]
+    mixed = _mixed(rows)
     for multiple in range(1, math.ceil((low + high) / distance) + 1):
         if evidence(high / multiple) > CHANCE_OF_ANY:
             return  # and the less, the finer the step is
@@ -164,7 +165,7 @@ def _by_any_step(rows: Sequence[Row]) -> Iterator[Resolution]:
                     break
         else:
             scale = _linear((least + greatest) / 2)
-            yield from _fitting(_spans(rows, scale, rounded=True), scale, CHANCE_OF_ANY, (0.0,))
+            yield from _fitting(_spans(mixed, scale, rounded=True), scale, CHANCE_OF_ANY, (0.0,))
 
 
 _KINDS = (_by_steps, _by_octaves, _by_digits, _by_ratios, _by_any_step)
@@ -249,6 +250,11 @@ def _fitting(
         low, high = max(pieces, key=lambda piece: piece[1] - piece[0])
         place = (low + high) / 2 % 1.0
     yield Resolution(*scale, place, around)
+
+
+def _mixed(rows: Sequence[Any]) -> list[Any]:
+    """The rows so that neighbours stand apart: most buckets fit no two rows far from each other, where neighbours fit many."""
+    return [row for first in range(_FAR) for row in rows[first::_FAR]]
 
 
 def _evidence(widths: Iterable[float]) -> Callable[[float], float]:

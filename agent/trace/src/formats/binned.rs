@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::clock_text::{calendar, time_of_day, Midnights};
 use crate::event::{Batch, Event, Operation, Wanted};
-use crate::formats::{latency, words, Form, Head, Parser};
+use crate::formats::{fio, latency, words, Form, Head, Parser};
 use crate::unit::Unit;
 
 /// Prints of biolatency and its like.
@@ -223,25 +223,14 @@ struct FioHistograms {
 impl Parser for FioHistograms {
     fn line(&mut self, line: &[u8], out: &mut Batch) {
         let text = line.trim_ascii();
-        if text.is_empty() || text[0] == b'#' {
-            out.skipped += 1;
-            return;
-        }
-        let fields: Vec<&[u8]> = text.split(|byte| *byte == b',').map(<[u8]>::trim_ascii).collect();
+        let Some(fields) = fio::fields(line, out) else { return };
         let buckets = fields.len().saturating_sub(3);
         let coarse = (GROUPS << BITS).checked_div(buckets).unwrap_or(0);
         if !coarse.is_power_of_two() || buckets * coarse != GROUPS << BITS {
             return out.refuse("", "it does not have the number of buckets of fio 3", text);
         }
-        let operation: &[u8] = match fields[1] {
-            b"0" => b"R",
-            b"1" => b"W",
-            b"2" => b"D",
-            _ => return out.refuse("the direction", "it is none of 0, 1 and 2", text),
-        };
-        let end_ns = match self.time_unit.time_of(fields[0]) {
-            Ok(time) => time,
-            Err(reason) => return out.refuse("the time", reason, text),
+        let Some((end_ns, operation)) = fio::ended(self.time_unit, fields[0], fields[1], line, out) else {
+            return;
         };
         for (place, field) in fields[3..].iter().enumerate().filter(|(_, field)| **field != b"0") {
             let Some(count) = std::str::from_utf8(field).ok().and_then(|field| field.parse::<u64>().ok())

@@ -34,6 +34,42 @@ pub const FORM: Form = Form {
     },
 };
 
+/// What stands between the commas of a line of a log; none of a line that has nothing, which is counted.
+pub(super) fn fields<'a>(line: &'a [u8], out: &mut Batch) -> Option<Vec<&'a [u8]>> {
+    let text = line.trim_ascii();
+    if text.is_empty() || text[0] == b'#' {
+        out.skipped += 1;
+        return None;
+    }
+    Some(text.split(|byte| *byte == b',').map(<[u8]>::trim_ascii).collect())
+}
+
+/// When operations ended that a line is of, and what they were; none where it does not say, which is refused.
+pub(super) fn ended(
+    unit: Unit,
+    time: &[u8],
+    direction: &[u8],
+    line: &[u8],
+    out: &mut Batch,
+) -> Option<(i64, &'static [u8])> {
+    let operation: &[u8] = match direction {
+        b"0" => b"R",
+        b"1" => b"W",
+        b"2" => b"D",
+        _ => {
+            out.refuse("the direction", "it is none of 0, 1 and 2", line.trim_ascii());
+            return None;
+        }
+    };
+    match unit.time_of(time) {
+        Ok(end_ns) => Some((end_ns, operation)),
+        Err(reason) => {
+            out.refuse("the time", reason, line.trim_ascii());
+            None
+        }
+    }
+}
+
 struct Fio {
     time_unit: Unit,
     value_unit: Unit,
@@ -43,36 +79,21 @@ struct Fio {
 impl Parser for Fio {
     fn line(&mut self, line: &[u8], out: &mut Batch) {
         let text = line.trim_ascii();
-        if text.is_empty() || text[0] == b'#' {
-            out.skipped += 1;
-            return;
-        }
-        let mut fields = text.split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
-        let (Some(time), Some(value), Some(direction), Some(size)) =
-            (fields.next(), fields.next(), fields.next(), fields.next())
-        else {
+        let Some(fields) = fields(line, out) else { return };
+        let [time, value, direction, size, more @ ..] = &fields[..] else {
             return out.refuse("", "it has fewer than four columns", text);
         };
-        let operation: &[u8] = match direction {
-            b"0" => b"R",
-            b"1" => b"W",
-            b"2" => b"D",
-            _ => return out.refuse("the direction", "it is none of 0, 1 and 2", text),
-        };
-        let end_ns = match self.time_unit.time_of(time) {
-            Ok(time) => time,
-            Err(reason) => return out.refuse("the time", reason, text),
-        };
+        let Some((end_ns, operation)) = ended(self.time_unit, time, direction, line, out) else { return };
         let latency_ns = match self.value_unit.value_of(value) {
             Ok(value) => value,
             Err(reason) => return out.refuse("the latency", reason, text),
         };
-        if size == b"0" {
+        if *size == b"0" {
             out.note(
                 "its operations have no size: these are averages (log_avg_msec) and not times of operations",
             );
         }
-        let offset_bytes = fields.next().and_then(|field| Unit::BYTES.value_of(field).ok());
+        let offset_bytes = more.first().and_then(|field| Unit::BYTES.value_of(field).ok());
         let found = Operation {
             end_ns: Some(end_ns),
             latency_ns: Some(latency_ns),

@@ -82,9 +82,10 @@ BENCHES: dict[str, Callable[[int], Awaitable[Rows]]] = {
     "block_sensor": block_sensor.run,
     "watch": watch.run,
     "report": report_page.first_paint,
+    "report_page": report_page.many,
 }
 """Every comparison, by name; a new one is one file and one line."""
-LONG = frozenset({"limiter", "network", "connections_most", "personalities", "filebench"})
+LONG = frozenset({"limiter", "network", "connections_most", "personalities", "filebench", "report_page"})
 """Comparisons that run only when they are named: a quarter of an hour, and more."""
 
 

@@ -1,9 +1,13 @@
-"""How soon a report of 50 trials is seen in a browser, beside an empty page in the same browser."""
+"""How soon a report of 50 trials is seen in a browser, beside an empty page there, and what reports of many trials cost."""
 
 from __future__ import annotations
 
 import asyncio
+import json
+import os
+import shutil
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
@@ -11,6 +15,8 @@ from pathlib import Path
 
 TESTS = Path(__file__).parents[1] / "tests"
 TRIALS, POINTS, INTERVALS = 50, 10, 30
+MANY = (54, 1000, 2000, 10_000)
+"""Trials of the campaigns whose reports are timed; the first is what the shipped studies have."""
 EMPTY = "<!doctype html><title>empty</title><p>nothing"
 _PAINTED = """new Promise(found => {
   const first = () => performance.getEntriesByName('first-contentful-paint')[0];
@@ -81,3 +87,57 @@ def _report(folder: Path) -> Path:
         layout=Layout(replicates=TRIALS // POINTS, intervals=INTERVALS),
     )
     return write_report(made)
+
+
+async def many(_pairs: int) -> list[dict[str, object]]:
+    """Time and memory of `iodyno report` of campaigns of 54 to 10 000 trials, made of 50 by repeating them."""
+    sys.path.insert(0, str(TESTS))
+    return await asyncio.to_thread(_reports)
+
+
+def _reports() -> list[dict[str, object]]:
+    with tempfile.TemporaryDirectory() as held:
+        _report(Path(held))
+        return [_reported(_repeated(Path(held) / "campaign", count), count) for count in MANY]
+
+
+def _reported(campaign: Path, trials: int) -> dict[str, object]:
+    began = time.monotonic()
+    ran = subprocess.Popen(
+        [sys.executable, "-m", "iodyno", "report", str(campaign)],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    _, status, used = os.wait4(ran.pid, 0)
+    ran.returncode = os.waitstatus_to_exitcode(status)
+    took = time.monotonic() - began
+    page = campaign / "report.html"
+    return {
+        "trials": trials,
+        "seconds": f"{took:.1f}" if ran.returncode == 0 else f"exit code {ran.returncode}",
+        "CPU s": f"{used.ru_utime + used.ru_stime:.1f}",
+        "MiB": round(used.ru_maxrss / 1024),
+        "page, bytes": page.stat().st_size if page.is_file() else 0,
+    }
+
+
+def _repeated(campaign: Path, trials: int) -> Path:
+    """The campaign with so many trials: its own, as more replicates; rows are links to the same files."""
+    header = json.loads((campaign / "campaign.json").read_text())
+    own = header["design"]["trials"]
+    folder = campaign.with_name(f"{trials}")
+    shutil.copytree(campaign, folder, ignore=shutil.ignore_patterns("trials"))
+    planned = [
+        {**own[order % len(own)], "order": order, "block": order // POINTS, "replicate": order // POINTS}
+        for order in range(trials)
+    ]
+    for each in planned:
+        source = campaign / "trials" / f"{each['order'] % len(own):05d}-1"
+        trial = folder / "trials" / f"{each['order']:05d}-1"
+        shutil.copytree(source, trial, copy_function=os.link)
+        manifest = json.loads((trial / "manifest.json").read_text()) | each | {"trial": trial.name}
+        (trial / "manifest.json").unlink()
+        (trial / "manifest.json").write_text(json.dumps(manifest))
+    header["design"]["trials"] = planned
+    (folder / "campaign.json").write_text(json.dumps(header))
+    return folder

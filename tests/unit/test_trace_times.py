@@ -200,6 +200,9 @@ def test_averages_of_fio_are_said_to_be_no_operations(tmp_path: Path) -> None:
         ("       Value     Percentile TotalCount 1/(1-Percentile)\n\n       0.250 0.0000 12 1.00\n", "percentiles", ".hlog"),
         ('{"traceEvents":[{"name":"x","ph":"X","ts":1,"dur":2}]}\n', "Chrome", "jq"),
         ('[{"name":"x","ph":"X","ts":1,"dur":2}]\n', "Chrome", "jq"),
+        ("---\nburst=1\n---\ntxTime, rxTime\n1.650001, 1.650041\n1.650101, 1.650139\n", "sockperf", "awk"),
+        ("txTime, rxTime\n1.650001, 1.650041\n1.650101, 1.650139\n", "sockperf", "awk"),
+        ('{\n  "fio version" : "fio-3.36",\n  "jobs" : [{"read": {"clat_ns": {"bins": {"1000": 5}}}}]\n}\n', "fio", "write_lat_log"),  # noqa: E501
     ],
 )  # fmt: skip
 def test_a_form_without_events_over_time_is_named_with_what_has_them(

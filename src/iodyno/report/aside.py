@@ -19,7 +19,7 @@ PAGE_BYTES = 1_350_000
 ORDER = ("outcomes", "evidence", "windows", "maps", "functions", "graphs", "panels")
 """Kinds of parts in the order in which they get room: numbers before pictures."""
 _COMPRESSED = 0.15
-"""What is left of a part's bytes, as they lie in a page (measured: 0.08 to 0.14)."""
+"""Size of a part as it lies in a page, as a share of its bytes (measured: 0.08 to 0.14)."""
 _MORE = 1.2
 """How many bytes of room are taken back for each that a page has become too large by all the same (chosen: compressed, a byte
 takes a part of one)."""

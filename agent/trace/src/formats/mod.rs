@@ -171,6 +171,20 @@ pub fn known_to_be_none(head: &Head) -> Option<(&'static str, &'static str)> {
             "the interval log of the same program (.hlog, .hdr)",
         ));
     }
+    if sent_and_received(head) {
+        return Some((
+            "times when messages were sent and when they came back (sockperf --full-log), and no latencies",
+            "awk -F, '$2 > $1 {print $2, ($2 - $1) * 1e6}' makes lines of it: --value-unit us",
+        ));
+    }
+    if head.bytes.trim_ascii_start().starts_with(b"{")
+        && memchr::memmem::find(head.bytes, b"\"fio version\"").is_some()
+    {
+        return Some((
+            "results of a whole run of fio (--output-format=json, json+), which say nothing of when",
+            "write_lat_log= or write_hist_log= in the same job file",
+        ));
+    }
     let chrome = memchr::memmem::find(head.bytes, b"\"traceEvents\"").is_some()
         || (head.bytes.trim_ascii_start().starts_with(b"[")
             && memchr::memmem::find(head.bytes, b"\"ph\"").is_some());
@@ -178,6 +192,11 @@ pub fn known_to_be_none(head: &Head) -> Option<(&'static str, &'static str)> {
         "a trace of Chrome or Perfetto as one JSON document",
         "jq -c '.traceEvents[]? | select(.ph == \"X\") | {ts, dur}' makes lines of it: --time-column ts --value-column dur --time-unit us --value-unit us",
     ))
+}
+
+/// Whether a line names the columns of sockperf's log of messages.
+fn sent_and_received(head: &Head) -> bool {
+    head.any(|line| line.starts_with(b"txTime,") && line.ends_with(b"rxTime"))
 }
 
 /// The form of that name.
@@ -189,7 +208,7 @@ pub fn named(name: &str) -> Option<&'static Form> {
 /// The form that a trace is of.
 #[must_use]
 pub fn recognised(head: &Head) -> Option<&'static Form> {
-    FORMS.iter().find(|form| (form.is)(head))
+    FORMS.iter().find(|form| (form.is)(head)).filter(|_| !sent_and_received(head))
 }
 
 /// A line without the mark that some programs put before the first one (byte order mark, in UTF-8).

@@ -13,6 +13,7 @@ import pytest
 from places import HUNG_S, done_or_void
 
 from iodyno.analysis.dataset import read_dataset
+from iodyno.core.asked import asked
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root")
 
@@ -52,7 +53,7 @@ def test_who_looks_again_and_again_never_sleeps(tmp_path: Path) -> None:
     found = iodyno("rr", *words, "--seconds", "0.5", cwd=tmp_path)
     assert found["points"][0]["outcomes"]["operations_per_s"]["estimate"] > 0
     jobs = [
-        json.loads(manifest.read_text())["hosts"][host]["job"]
+        asked(json.loads(manifest.read_text())["hosts"][host]["job"])
         for manifest in (tmp_path / found["campaign"]).glob("trials/*/manifest.json")
         for host in ("client", "server")
     ]

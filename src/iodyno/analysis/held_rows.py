@@ -83,14 +83,19 @@ class HeldRows:
             self._sensors = None
 
     def in_turn(self, trials: Iterable[Trial]) -> Iterator[Trial]:
-        """These trials, of which rows that come when they are asked for come for several at a time."""
+        """Give these trials in their order, and read rows of several that come next at a time. A trial of another dataset has its
+        own.
+        """
         each = list(trials)
-        due = deque(self._trials[trial.name] for trial in each if trial.finished)
+        due = deque(self._trials[trial.name] for trial in each if self._has(trial))
         for trial in each:
             self._due = due
             yield trial
-            if trial.finished:
+            if self._has(trial):
                 due.popleft()
+
+    def _has(self, trial: Trial) -> bool:
+        return trial.finished and trial.name in self._trials
 
     def _let_go(self) -> None:
         for trial in self._held.values():

@@ -9,7 +9,7 @@ use crate::limits::{
     JobError, DATAGRAM_HEADER_BYTES, MAX_BATCH, MAX_COMPUTE, MAX_CONNECTIONS, MAX_DATAGRAM_BYTES,
     MAX_MESSAGE_BYTES, MAX_MULTIPLEXED_BYTES, MAX_OUTSTANDING, MAX_THINK, MULTIPLEX_HEADER_BYTES,
 };
-pub use crate::socket_options::{SocketOptions, SocketOptionsObtained};
+pub use crate::socket_options::{SocketNumber, SocketOptions, SocketOptionsObtained};
 use crate::units::{Bytes, Nanos};
 
 /// Which end of the load this agent is.

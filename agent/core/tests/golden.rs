@@ -4,6 +4,7 @@
 //! `messages.bin` hold the same as frames. To write them anew after a change of the wire:
 //! `IODYNO_UPDATE=1 cargo test -p iodyno-core --test golden`, and add a line to `schema/VERSIONS.md`.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
 
@@ -24,8 +25,8 @@ use iodyno_core::message::{
 };
 use iodyno_core::metric::{Reading, Value};
 use iodyno_core::network::{
-    Application, Driver, Interface, Network, Ring, Role, SocketOptions, SocketOptionsObtained, Stream,
-    Traffic, TrafficKind, Transport,
+    Application, Driver, Interface, Network, Ring, Role, SocketNumber, SocketOptions, SocketOptionsObtained,
+    Stream, Traffic, TrafficKind, Transport,
 };
 use iodyno_core::phase::{Window, Windows};
 use iodyno_core::profile::{Function, Mode, Owner, Profile, Stack};
@@ -77,6 +78,7 @@ fn network() -> Network {
             congestion_control: Some("cubic".to_owned()),
             busy_poll_ns: None,
             receive_low_water_bytes: None,
+            numbers: BTreeMap::from([(SocketNumber::Mss, 1400)]),
         },
         ..Network::default()
     }

@@ -40,6 +40,7 @@ mod ring_common;
 pub mod sctp;
 pub mod signals;
 pub mod socket;
+pub mod socket_number;
 mod socket_option;
 pub mod stream_calls;
 pub mod stream_ring;

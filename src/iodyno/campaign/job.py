@@ -14,7 +14,7 @@ from iodyno.core.errors import PreflightError
 from iodyno.core.experiment import Windows, WorkloadSpec
 from iodyno.core.submission import CLIENTS, SERVERS, Submission
 from iodyno.core.volume import CREATE_FILES, GENERATOR
-from iodyno.core.workload import CONNECT_REQUEST_RESPONSE, STREAM, Level
+from iodyno.core.workload import CONNECT_REQUEST_RESPONSE, SOCKET_NUMBERS, STREAM, Level
 
 _ASKED = {"message": "size", "message_sizes": "sizes", "discards": "receive"}
 """Keys of a job that experiments know by another word, besides units and what they belong to."""
@@ -124,7 +124,7 @@ def as_asked(where: str) -> str:
     host, colon, key = where.rpartition(": ")
     if not colon:
         return where
-    key = key.removeprefix("socket.").removesuffix("_bytes").removesuffix("_ns")
+    key = key.removeprefix("socket.").removeprefix("numbers.").removesuffix("_bytes").removesuffix("_ns")
     return f"{host}: {_ASKED.get(key, key)}"
 
 
@@ -208,6 +208,7 @@ def _socket(role: str, settings: Mapping[str, Level]) -> dict[str, Any]:
         "congestion_control": settings.get("congestion_control"),
         "busy_poll_ns": settings.get("busy_poll"),
         "receive_low_water_bytes": settings.get("receive_low_water"),
+        "numbers": {each.name: int(settings[each.name]) for each in SOCKET_NUMBERS if each.name in settings},
     }
 
 

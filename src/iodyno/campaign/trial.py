@@ -399,8 +399,17 @@ def _check_start(testbed: Testbed, account: Account, clocks: Mapping[str, ClockF
 def _check_sockets(account: Account) -> None:
     for host, facts in account.hosts.items():
         wanted, obtained = asked(facts["job"]).get("socket", {}), facts["ready"]["socket"]
+        numbers, found = wanted.get("numbers") or {}, obtained.get("numbers") or {}
+        for key, want in numbers.items():
+            # TCP's own options lie in the segment, too, 40 bytes of them at most.
+            least = want - 40 if key == "mss" else want
+            if key in found and not least <= found[key] <= want:
+                text = f"asked for {key} = {want}, obtained {found[key]}"
+                account.warning(WarningCode.OPTION_NOT_OBTAINED, text, f"host {host}")
         for key, want in wanted.items():
             got = obtained.get(key)
+            if key == "numbers":
+                continue
             # The kernel doubles a buffer for its own bookkeeping and reports the double (socket(7)).
             due = want * 2 if key.endswith("_buffer_bytes") and want is not None else want
             if want is None or (got == due if due == want else got is not None and got >= due):

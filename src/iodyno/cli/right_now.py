@@ -18,7 +18,7 @@ from iodyno.core.errors import ExperimentError, TrialError
 from iodyno.core.experiment import Experiment
 from iodyno.core.outcome import Estimate
 from iodyno.core.warnings import WarningCode
-from iodyno.core.workload import Workload
+from iodyno.core.workload import SOCKET_NUMBERS, Workload
 
 if TYPE_CHECKING:
     from iodyno.analysis.dataset import Dataset
@@ -64,6 +64,17 @@ def level(
         help=told,
         shell_complete=lambda _ctx, _option, begun: [w for w in parameter.words if w.startswith(begun)],
     )
+
+
+def socket_numbers(workload: Workload) -> Callable[[_Function], _Function]:
+    """Add the options of sockets that are one number."""
+
+    def add(function: _Function) -> _Function:
+        for parameter in reversed(SOCKET_NUMBERS):
+            function = level(workload, f"--{parameter.name.replace('_', '-')}", parameter.name)(function)
+        return function
+
+    return add
 
 
 _MEASURES = (

@@ -38,6 +38,7 @@ _OF_BLOCKS = 3
 @level(REQUEST_RESPONSE, "--batch", "batch")
 @level(REQUEST_RESPONSE, "--block-packets", "block_packets")
 @level(REQUEST_RESPONSE, "--block-timeout", "block_timeout")
+@right_now.socket_numbers(REQUEST_RESPONSE)
 @click.option(
     "--connect", is_flag=True, help="Open a connection for each request, and close it after the answer."
 )

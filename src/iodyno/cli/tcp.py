@@ -29,6 +29,7 @@ from iodyno.core.workload import STREAM
 @level(STREAM, "--receive", "receive")
 @click.option("--nagle/--no-nagle", default=True, show_default=True, help="Nagle's algorithm.")
 @level(STREAM, "--congestion-control", "congestion_control")
+@right_now.socket_numbers(STREAM)
 @level(STREAM, "--link-rate", "link_rate")
 @level(STREAM, "--link-queue", "link_queue")
 @level(STREAM, "--link-delay", "link_delay")

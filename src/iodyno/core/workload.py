@@ -125,6 +125,19 @@ _PATH = Parameter(
     words=tuple(PATHS),
 )
 
+SOCKET_NUMBERS = (
+    Parameter("mss", "size", "Payload of a segment at most (TCP_MAXSEG, tcp and tls).", low=88, high=32_767),
+    Parameter("dscp", "count", "Differentiated services code point of what both ends send (RFC 2474).", low=0, high=63),
+    Parameter("pacing_rate", "bit_rate", "Most that a socket sends (SO_MAX_PACING_RATE).", low=8000, high=10**12),
+    Parameter("quick_ack", "switch", "Acknowledge at once, or wait for data to go with (TCP_QUICKACK, tcp and tls)."),
+    Parameter("user_timeout", "duration", "Give a connection up that nobody acknowledges for so long (TCP_USER_TIMEOUT,"
+              " tcp and tls).", low=10**6, high=10**12),
+    Parameter("priority", "count", "Priority of what both ends send (SO_PRIORITY).", low=0, high=6),
+    Parameter("reuse_port", "switch", "SO_REUSEPORT of both ends."),
+    Parameter("incoming_cpu", "count", "SO_INCOMING_CPU of both ends.", low=0, high=4095),
+)  # fmt: skip
+"""Options of sockets that are one number, by the names that the agent gives them (`agent/core/src/socket_options.rs`)."""
+
 _SOCKETS = (
     Parameter(
         "window", "size", "Socket buffers of both ends (SO_SNDBUF and SO_RCVBUF).", low=1024, high=2**30
@@ -132,6 +145,7 @@ _SOCKETS = (
     Parameter("send_buffer", "size", "SO_SNDBUF of the sender.", low=1024, high=2**30),
     Parameter("receive_buffer", "size", "SO_RCVBUF of the receiver.", low=1024, high=2**30),
     Parameter("busy_poll", "duration", "SO_BUSY_POLL of both ends.", low=1000, high=10**9),
+    *SOCKET_NUMBERS,
 )
 """Options of the sockets."""
 

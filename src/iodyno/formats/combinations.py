@@ -57,6 +57,11 @@ def _mistakes(kind: str, levels: _Levels) -> Iterator[tuple[str, str]]:
                     f"data by {transport} does not go by the path that is shaped, allowed: a transport that does",
                 )
                 break
+    for name in ("mss", "quick_ack", "user_timeout"):
+        for level, transport in levels.pairs(name):
+            if level is not None and transport not in (None, "tcp", "tls"):
+                yield name, f"sockets of TCP alone have it, allowed: tcp or tls, and not {transport}"
+                break
     if kind == CONNECT_REQUEST_RESPONSE.name:
         return
     for name in ("size",) if kind == STREAM.name else ("size", "answer"):

@@ -23,6 +23,7 @@ class Socket(TypedDict, total=False):
     segment_bytes: int | None
     busy_poll_ns: int | None
     receive_low_water_bytes: int | None
+    numbers: dict[str, int]
     differing: int
 
 

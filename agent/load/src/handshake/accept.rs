@@ -130,7 +130,7 @@ impl<'a> Door<'a> {
             next_key: LISTENER + 1,
             kept: (0..job.load.connections).map(|_| None).collect(),
             kept_count: 0,
-            options: ReadBack::default(),
+            options: ReadBack::of(&job.load.socket),
             foreign: 0,
         })
     }

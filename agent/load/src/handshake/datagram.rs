@@ -76,7 +76,7 @@ impl Listener {
     /// Waits until every flow is known.
     pub(super) fn know_all(self) -> Result<Prepared, LoadError> {
         let Listener { job, cancel, sockets, address } = self;
-        let mut options = ReadBack::default();
+        let mut options = ReadBack::of(&job.load.socket);
         let foreign = greet(&job, &sockets, address, &cancel)?;
         for socket in &sockets {
             // Whether a call waits is said with the call.
@@ -188,7 +188,7 @@ pub(super) fn all(
     cancel: &Cancel,
 ) -> Result<(Vec<OwnedFd>, SocketOptionsObtained), LoadError> {
     let mut sockets = Vec::with_capacity(job.load.connections as usize);
-    let mut options = ReadBack::default();
+    let mut options = ReadBack::of(&job.load.socket);
     for flow in 0..job.load.connections {
         let socket = open_flow(job, flow, address)?;
         options.add(socket.as_fd());

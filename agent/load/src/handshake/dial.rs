@@ -53,7 +53,7 @@ pub(super) fn all(
         dialling: HashMap::new(),
         up: (0..job.load.connections).map(|_| None).collect(),
         up_count: 0,
-        options: ReadBack::default(),
+        options: ReadBack::of(&job.load.socket),
     };
     dialler.dial_all(cancel)?;
     Ok((dialler.up.into_iter().flatten().collect(), dialler.options.finish()))

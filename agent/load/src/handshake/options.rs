@@ -4,10 +4,11 @@ use std::os::fd::BorrowedFd;
 
 use iodyno_core::job::Job;
 use iodyno_core::message::ErrorCode;
-use iodyno_core::network::{Network, SocketOptions, SocketOptionsObtained, TrafficKind};
+use iodyno_core::network::{Network, SocketNumber, SocketOptions, SocketOptionsObtained, TrafficKind};
 use iodyno_core::units::{Bytes, Nanos};
 use iodyno_sys::errno;
 use iodyno_sys::socket::{self, Setting};
+use iodyno_sys::socket_number;
 
 use crate::error::LoadError;
 
@@ -44,6 +45,11 @@ pub(crate) fn ask_any(socket: BorrowedFd<'_>, options: &SocketOptions) -> Result
                 .map_err(|error| LoadError::refused(&error, &format!("set it to {value}"), key))?;
         }
     }
+    for (&number, &value) in &options.numbers {
+        if number != SocketNumber::QuickAck {
+            ask_number(socket, number, value)?;
+        }
+    }
     let Some(time) = options.busy_poll_ns else { return Ok(()) };
     // The kernel counts microseconds.
     let microseconds = i32::try_from(time.0.div_ceil(1000)).unwrap_or(i32::MAX);
@@ -65,10 +71,24 @@ pub(super) fn ask_last(socket: BorrowedFd<'_>, job: &Job<Network>) -> Result<(),
     if job.load.kind() == TrafficKind::Stream {
         let _ = socket::set(socket, Setting::QuickAck, 1);
     }
+    // What a connection does not have from its listener.
+    for number in [SocketNumber::QuickAck, SocketNumber::Priority] {
+        if let Some(&value) = job.load.socket.numbers.get(&number) {
+            ask_number(socket, number, value)?;
+        }
+    }
     // A mark above the handshake's short messages would keep them from being read.
     let Some(bytes) = job.load.socket.receive_low_water_bytes else { return Ok(()) };
     socket::set(socket, Setting::ReceiveLowWater, clamped(bytes)).map_err(|error| {
         LoadError::refused(&error, &format!("set it to {}", bytes.0), "socket.receive_low_water_bytes")
+    })
+}
+
+/// Asks for an option that is one number.
+fn ask_number(socket: BorrowedFd<'_>, number: SocketNumber, value: i64) -> Result<(), LoadError> {
+    socket_number::set(socket, number, value).map_err(|error| {
+        let key = format!("socket.numbers.{}", number.name());
+        LoadError::refused(&error, &format!("set it to {value}"), &key)
     })
 }
 
@@ -78,10 +98,19 @@ fn clamped(bytes: Bytes) -> i32 {
 }
 
 /// Options read back from connections, one after the other.
-#[derive(Default)]
-pub(super) struct ReadBack(Option<SocketOptionsObtained>);
+pub(super) struct ReadBack {
+    first: Option<SocketOptionsObtained>,
+    /// Those that were asked for and stay as they are.
+    numbers: Vec<SocketNumber>,
+}
 
 impl ReadBack {
+    /// To read back what a job asks for, and what every connection has.
+    pub(super) fn of(options: &SocketOptions) -> Self {
+        let kept = |number: &SocketNumber| *number != SocketNumber::QuickAck;
+        ReadBack { first: None, numbers: options.numbers.keys().copied().filter(kept).collect() }
+    }
+
     /// Reads those of one connection. What cannot be read is absent.
     pub(super) fn add(&mut self, socket: BorrowedFd<'_>) {
         let bytes = |setting| {
@@ -97,11 +126,16 @@ impl ReadBack {
                 .and_then(|value| u64::try_from(value).ok())
                 .map(|microseconds| Nanos(microseconds * 1000)),
             receive_low_water_bytes: bytes(Setting::ReceiveLowWater),
+            numbers: self
+                .numbers
+                .iter()
+                .filter_map(|&number| Some((number, socket_number::get(socket, number).ok()?)))
+                .collect(),
             segment_bytes: bytes(Setting::Segment),
             differing: 0,
         };
-        match &mut self.0 {
-            None => self.0 = Some(found),
+        match &mut self.first {
+            None => self.first = Some(found),
             Some(first) => {
                 let differs = SocketOptionsObtained { differing: first.differing, ..found } != *first;
                 first.differing += u32::from(differs);
@@ -110,7 +144,7 @@ impl ReadBack {
     }
 
     pub(super) fn finish(self) -> SocketOptionsObtained {
-        self.0.unwrap_or_default()
+        self.first.unwrap_or_default()
     }
 }
 

@@ -5,7 +5,7 @@ mod datagrams;
 mod rings;
 
 use iodyno_core::message::ErrorCode;
-use iodyno_core::network::{Driver, Network};
+use iodyno_core::network::{Driver, Network, Transport};
 
 use crate::error::LoadError;
 
@@ -14,6 +14,15 @@ use crate::error::LoadError;
 /// # Errors
 /// `Unsupported`.
 pub fn supports(load: &Network) -> Result<(), LoadError> {
+    let over_tcp = matches!(load.transport, Transport::Tcp | Transport::Tls);
+    if let Some(number) = load.socket.numbers.keys().find(|number| number.is_of_tcp() && !over_tcp) {
+        let key = format!("socket.numbers.{}", number.name());
+        return Err(unsupported(
+            format!("found {}, which sockets of TCP alone have", number.name()),
+            &key,
+            "leave it away, or take tcp or tls",
+        ));
+    }
     if !load.transport.is_datagram() || load.connects_anew() {
         return connections::supports(load);
     }

@@ -1,7 +1,7 @@
 //! Bulk transmit over real sockets, in every combination of drivers.
 
 use crate::pair::{both_moved, check_consistent, job, prepare, run_until, stream_drivers, DRIVERS, MS};
-use iodyno_core::network::{Driver, Role, SocketOptions, Transport};
+use iodyno_core::network::{Driver, Role, SocketNumber, SocketOptions, Transport};
 use iodyno_core::units::{Bytes, Nanos};
 use iodyno_load::{connect, null_cost, Cancel};
 use iodyno_sys::clock;
@@ -135,6 +135,32 @@ fn options_are_asked_for_and_read_back_on_both_ends() {
             assert_eq!(obtained.congestion_control.as_deref(), Some("reno"));
             assert!(obtained.segment_bytes.unwrap().0 >= 500);
             assert_eq!(obtained.differing, 0);
+        }
+    }
+}
+
+#[test]
+fn options_that_are_one_number_are_in_force_on_both_ends() {
+    let kept = [
+        (SocketNumber::Dscp, 46),
+        (SocketNumber::PacingRate, 8_000_000_000),
+        (SocketNumber::UserTimeout, 5_000_000_000),
+        (SocketNumber::Priority, 4),
+        (SocketNumber::ReusePort, 1),
+    ];
+    let [mut sender, mut receiver] =
+        [Role::Send, Role::Receive].map(|role| job(role, Driver::Epoll, 2, 1_000, 100));
+    for end in [&mut sender, &mut receiver] {
+        end.load.socket.numbers = kept.into();
+        end.load.socket.numbers.extend([(SocketNumber::Mss, 1_000), (SocketNumber::QuickAck, 1)]);
+    }
+    let (sender, receiver) = prepare(&sender, &receiver, &Cancel::default()).unwrap();
+    for obtained in [sender.obtained(), receiver.obtained()] {
+        // The timestamps of TCP lie in the segment, too.
+        assert!((900..=1_000).contains(&obtained.numbers[&SocketNumber::Mss]), "{obtained:?}");
+        assert!(!obtained.numbers.contains_key(&SocketNumber::QuickAck), "the kernel does not keep it");
+        for (number, value) in kept {
+            assert_eq!(obtained.numbers[&number], value, "{number:?}");
         }
     }
 }

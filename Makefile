@@ -42,7 +42,7 @@ test: system-test                           ## everything that CI runs
 	$(MAKE) --no-print-directory -j2 --output-sync=target lint
 	failed=0; \
 	$(RUST) $(CARGO_TEST) $(RUST_BESIDE) --no-fail-fast >$(VENV)/rust-tests 2>&1 & rust=$$!; \
-	$(PYTEST) -m 'not alone' -n 4 --dist worksteal --durations=20 || failed=1; \
+	$(PYTEST) -m 'not alone' -n 4 --durations=20 || failed=1; \
 	wait $$rust || failed=1; \
 	cat $(VENV)/rust-tests; \
 	$(RUST) $(CARGO_TEST) $(RUST_ALONE) --no-fail-fast || failed=1; \

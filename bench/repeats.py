@@ -26,7 +26,14 @@ def _measured(load: str, repeats: int, folder: Path) -> iodyno.Campaign:
     if load == "rr":
         return iodyno.rr(connections=4, seconds=1, repeat=repeats, into=folder)
     return iodyno.disk(
-        folder / "file", size="256MiB", seconds=1, repeat=repeats, into=folder, read="70%", depth=8
+        folder / "file",
+        size="256MiB",
+        seconds=1,
+        repeat=repeats,
+        into=folder,
+        read="70%",
+        depth=8,
+        direct=True,
     )
 
 

@@ -18,6 +18,7 @@ KINDS = ("usr", "sys", "irq", "softirq", "other", "idle")
 
 
 @pytest.mark.root
+@pytest.mark.alone
 def test_classes_of_a_real_trial_sum_to_the_whole(tmp_path: Path) -> None:
     asked = experiment(
         "netns", factors=(Factor("size", (1024, 65536)),), windows=Windows(200 * MS, 1_000 * MS, 50 * MS, 250 * MS)

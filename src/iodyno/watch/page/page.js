@@ -3,7 +3,7 @@ import { Cells, duration, quantile, viewKey } from "./cells.js";
 import { amount, clock, colour, drawCursor, drawHeat, drawMap, drawRates, timeAt, LEFT, RIGHT } from "./charts.js";
 
 const MAP = "map"; // the breakdown that is a heat map
-const MOST_KEYS = 7, MOST_ROWS = 12, MOST_LOADED = 150, SILENT_MS = 12000;
+const MOST_KEYS = 7, MOST_ROWS = 12, MOST_LOADED = 150, SILENT_MS = 12000, AGAIN_MS = 2000;
 const NAMES = {
   usr: "user", sys: "system", app: "the load, undivided", irq: "hard interrupts", softirq: "soft interrupts", other: "other tasks",
   write: "write", read: "read", none: "none", "": "all", band: "latency band", [MAP]: "heat map",
@@ -315,7 +315,7 @@ function loadVisible(at) {
       for (const sample of samples) cells.take(sample);
       const loaded = [...cells.trials.values()].filter(each => each.loaded && each !== trial);
       if (loaded.length > MOST_LOADED) { const far = loaded.sort((a, b) => Math.abs(b.info.start_s - start_s) - Math.abs(a.info.start_s - start_s))[0]; far.cells.clear(); far.count = 0; far.sorted = null; far.loaded = false; }
-    }).catch(() => {}).finally(() => { loading.delete(name); redraw(); if (moveWanted) moveCursor(moveWanted); });
+    }).catch(() => new Promise(later => setTimeout(later, AGAIN_MS))).finally(() => { loading.delete(name); redraw(); if (moveWanted) moveCursor(moveWanted); });
   }
 }
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from made_calls import cost, receiver, sender
-from made_campaign import Call, Layout, Truth, changed, make_campaign
+from made_campaign import Call, Truth, changed, make_campaign
 from pages import IN_SIGHT, Browser, opened
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.remote.webelement import WebElement
@@ -183,21 +183,3 @@ def test_the_data_of_a_graph_adds_up(report: Path) -> None:
                 assert value <= left + 1
                 open_[-1] = (d, left - value)
             open_.append((depth, value))
-
-
-def test_fifty_trials_with_profiles_fit_into_one_and_a_half_megabytes(tmp_path: Path) -> None:
-    many = tuple(
-        Call((*call.frames, *(f"kernel:function_{b}_{n}" for n in range(12))), call.weight, call.owner, call.mode)
-        for call in sender()
-        for b in range(40)
-    )  # fmt: skip
-    levels = [
-        (
-            {"connections": n, "size": 65536},
-            changed(Truth(samples=6000), calls={"client": many, "server": many}),
-        )
-        for n in range(1, 11)
-    ]
-    factors = [{"name": "connections", "levels": list(range(1, 11)), "together": {}}]
-    folder = make_campaign(tmp_path / "c", levels, factors=factors, layout=Layout(replicates=5, intervals=30))
-    assert write_report(folder).stat().st_size <= 1_500_000

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -46,7 +47,11 @@ def altered(text: str, place: Place, other: Any) -> str:
     return json.dumps(top)
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=25 if os.environ.get("IODYNO_FUZZ") else 6,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 @given(data=st.data())
 def test_a_value_of_another_type_is_a_clean_error_or_none(
     campaign: Path, data: st.DataObject, capsys: pytest.CaptureFixture[str]

@@ -130,7 +130,6 @@ def test_a_trial_under_way_is_drawn_as_it_comes(browser: Browser, live: tuple[Fe
         assert page.evaluate("document.body.dataset.newest") == standing
         page.click(page.first("#live"))
         page.when("+document.body.dataset.shown === 6")
-        feed.end_trial("00000-1", status="finished", reason=None)
         feed.close("finished")
         page.when("document.querySelector('#phase').textContent === 'the campaign has ended'")
 

@@ -282,7 +282,10 @@ PAIR = '<flowop type="write" options="size=64"/><flowop type="read" options="siz
 
 @pytest.mark.parametrize(
     ("flowops", "times", "limiter"),
-    [(PAIR, 'duration="1s" rate="100"', "offered_load"), (PAIR, 'duration="1s"', "concurrency")],
+    [
+        (PAIR, 'duration="1s" rate="100"', "offered_load"),
+        pytest.param(PAIR, 'duration="1s"', "concurrency", marks=pytest.mark.alone),
+    ],
 )
 @pytest.mark.parametrize("protocol", ["tcp", "udp"])
 def test_what_limits_a_profile_is_named(

@@ -13,21 +13,21 @@ from iodyno.core.errors import TrialError
 from iodyno.core.workload import Level
 
 CASES: tuple[tuple[int, str, str, dict[str, Level]], ...] = (
-    (1_000, "tcp", "request_response", {"connections": 16, "driver": "epoll"}),
-    (20_000, "tcp", "request_response", {"connections": 64, "driver": "epoll"}),
-    (200_000, "tcp", "stream", {"connections": 8, "driver": "epoll"}),
-    (200_000, "udp", "stream", {"transport": "udp", "connections": 8, "driver": "epoll"}),
+    (1_000, "tcp", "request_response", {"connections": 16, "engine": "epoll"}),
+    (20_000, "tcp", "request_response", {"connections": 64, "engine": "epoll"}),
+    (200_000, "tcp", "stream", {"connections": 8, "engine": "epoll"}),
+    (200_000, "udp", "stream", {"transport": "udp", "connections": 8, "engine": "epoll"}),
     (
         200_000,
         "udp, sendmmsg",
         "stream",
-        {"transport": "udp", "connections": 8, "driver": "epoll", "interface": "batch", "batch": 64},
+        {"transport": "udp", "connections": 8, "engine": "epoll", "interface": "batch", "batch": 64},
     ),
     (
         200_000,
         "udp, segments",
         "stream",
-        {"transport": "udp", "connections": 8, "driver": "epoll", "interface": "segments", "batch": 64},
+        {"transport": "udp", "connections": 8, "engine": "epoll", "interface": "segments", "batch": 64},
     ),
 )
 """Operations per second, and what they are: 200 000 requests a second are more than a core of the kernel's TCP answers.

@@ -1,4 +1,4 @@
-"""Thousands of connections in either driver: all of them carry bytes, and what a connection takes of the agent.
+"""Thousands of connections in either engine: all of them carry bytes, and what a connection takes of the agent.
 
 100 000 need more descriptors than one process may have in many places: then several agents share them, each pair in two
 namespaces of its own, all under load at once.
@@ -26,18 +26,18 @@ MOST_MIB = 2048
 """Figure to reach: so many connections open and carrying requests, in so much memory of all agents together."""
 SPARE_DESCRIPTORS = 2_000
 """Of an agent, beside connections. chosen: sensors, programs in the kernel and epoll take some hundreds."""
-DRIVERS = ("epoll", "io_uring")
+ENGINES = ("epoll", "io_uring")
 _WINDOWS = Windows(2_000_000_000, 10_000_000_000, 5_000_000_000, 1_000_000_000)
 
 
 async def run(pairs: int) -> list[dict[str, object]]:
-    """One row a driver and number of connections, for the agent of each host."""
+    """One row an engine and number of connections, for the agent of each host."""
     rows: list[dict[str, object]] = []
-    for driver, allowed in ALLOWED_KIB.items():
+    for engine, allowed in ALLOWED_KIB.items():
         for connections in CONNECTIONS:
             # Agents of their own, so that the base is that of an agent that has had no job.
             async with open_testbed() as (testbed, pair):
-                settings = {"size": 8192, "driver": driver, "window": 32768}
+                settings = {"size": 8192, "engine": engine, "window": 32768}
                 base = await trial(testbed, pair, {**settings, "connections": 1}, 0.5, 0.25)
                 full = await trial(testbed, pair, {**settings, "connections": connections}, 2.0)
                 for host, facts in full.account.hosts.items():
@@ -46,7 +46,7 @@ async def run(pairs: int) -> list[dict[str, object]]:
                     each = (result["agent_rss_peak_bytes"] - before) / connections / 1024
                     rows.append(
                         {
-                            "driver": driver,
+                            "engine": engine,
                             "connections": connections,
                             "host": host,
                             "carrying": result["connections_carrying"],
@@ -63,17 +63,17 @@ async def most(pairs: int, wanted: int = MOST) -> list[dict[str, object]]:
     """Requests over 100 000 connections at once: agents that they take, and the memory of all (2 GiB asked)."""
     _, limit = resource.getrlimit(resource.RLIMIT_NOFILE)
     each = wanted if limit == resource.RLIM_INFINITY else max(1, limit - SPARE_DESCRIPTORS)
-    return [await _most(driver, wanted, each) for driver in DRIVERS]
+    return [await _most(engine, wanted, each) for engine in ENGINES]
 
 
-async def _most(driver: str, wanted: int, each: int) -> dict[str, object]:
+async def _most(engine: str, wanted: int, each: int) -> dict[str, object]:
     """As many as can be had: half of the agents where all of them fail, and so on."""
     agents, stopped = -(-wanted // each), "nothing"
     while agents:
         shares = [min(wanted, agents * each) * (n + 1) // agents for n in range(agents)]
         shares = [share - before for share, before in zip(shares, [0, *shares], strict=False)]
         try:
-            results = await _at_once(driver, shares)
+            results = await _at_once(engine, shares)
         except IodynoError as problem:
             stopped = f"{sum(shares)} connections: {' '.join(str(problem).split())}"[:200]
             agents //= 2
@@ -82,7 +82,7 @@ async def _most(driver: str, wanted: int, each: int) -> dict[str, object]:
         carrying = sum(result["connections_carrying"] for result in results[::2])
         met = carrying >= wanted and memory <= MOST_MIB
         return {
-            "driver": driver,
+            "engine": engine,
             "asked": wanted,
             "open": sum(shares),
             "carrying": carrying,
@@ -94,10 +94,10 @@ async def _most(driver: str, wanted: int, each: int) -> dict[str, object]:
             "stopped_by": stopped,
             "verdict": "met" if met else "missed",
         }
-    return {"driver": driver, "asked": wanted, "open": 0, "stopped_by": stopped, "verdict": "missed"}
+    return {"engine": engine, "asked": wanted, "open": 0, "stopped_by": stopped, "verdict": "missed"}
 
 
-async def _at_once(driver: str, shares: list[int]) -> list[dict[str, Any]]:
+async def _at_once(engine: str, shares: list[int]) -> list[dict[str, Any]]:
     """What all agents say of one trial each at the same time: of every share the client, then the server."""
     async with contextlib.AsyncExitStack() as stack:
         testbeds, accounts = [], [Account() for _ in shares]
@@ -111,9 +111,9 @@ async def _at_once(driver: str, shares: list[int]) -> list[dict[str, Any]]:
 
         async def one(number: int) -> None:
             settings = testbeds[number].experiment.settings(
-                {"connections": shares[number], "size": 64, "answer": 64, "driver": driver, "nagle": False}
+                {"connections": shares[number], "size": 64, "answer": 64, "engine": engine, "nagle": False}
             )
-            name = f"bench-most-{driver}-{number}"
+            name = f"bench-most-{engine}-{number}"
             await carry_out(testbeds[number], name, settings, _WINDOWS, accounts[number], lambda *_: None)
 
         await together(one(number) for number in range(len(shares)))

@@ -22,12 +22,12 @@ PORT = 11_111
 FLOWS = (1, 16, 64)
 RR = {"transport": "udp", "size": 64, "answer": 64}
 OURS_RR: dict[str, dict[str, Any]] = {
-    "threads": {"driver": "threads"},
+    "threads": {"engine": "threads"},
     "epoll": {"client": "epoll", "server": "recvfrom"},
     "recvmmsg": {"client": "epoll", "server": "recvmmsg", "batch": 64},
-    "io_uring": {"driver": "io_uring"},
+    "io_uring": {"engine": "io_uring"},
 }
-STREAM = {"transport": "udp", "connections": 1, "driver": "threads"}
+STREAM = {"transport": "udp", "connections": 1, "engine": "threads"}
 
 LEAST_SENT = {"segments": 3.0, "packet_v2": 2.0, "packet_v3": 2.0, "xdp": 2.0}
 """Figures to reach, of the best peer's with plain sockets."""

@@ -22,25 +22,25 @@ async def _theirs(pair: iperf3.Pair, connections: int, size: int) -> Metered:
 
 
 async def run(pairs: int) -> list[dict[str, object]]:
-    """One row a case and driver: the ratio of goodput and of CPU seconds per GB, median and range over `pairs`."""
+    """One row a case and engine: the ratio of goodput and of CPU seconds per GB, median and range over `pairs`."""
     rows: list[dict[str, object]] = []
     async with open_testbed() as (testbed, pair):
         for size, connections in CASES:
             ours: dict[str, list[Metered]] = {"threads": [], "epoll": []}
             theirs: list[Metered] = []
             for _ in range(pairs):
-                for driver, found in ours.items():
-                    settings = {"connections": connections, "size": size, "driver": driver}
+                for engine, found in ours.items():
+                    settings = {"connections": connections, "size": size, "engine": engine}
                     found.append((await trial(testbed, pair, settings, SECONDS)).metered)
                 theirs.append(await _theirs(pair, connections, size))
-            for driver, found in ours.items():
+            for engine, found in ours.items():
                 rate = paired([m.gbit_per_s for m in found], [m.gbit_per_s for m in theirs])
                 cost = paired([m.cpu_s_per_gb for m in found], [m.cpu_s_per_gb for m in theirs])
                 rows.append(
                     {
                         "size": size,
                         "connections": connections,
-                        "driver": driver,
+                        "engine": engine,
                         "gbit_per_s": round(statistics.median(m.gbit_per_s for m in found), 2),
                         "iperf3_gbit_per_s": round(statistics.median(m.gbit_per_s for m in theirs), 2),
                         "goodput_ratio": "{:.2f} [{:.2f}, {:.2f}]".format(*rate),

@@ -27,7 +27,7 @@ ROUNDS = 8
 """Rounds for each of the pairs that were asked for. Chosen: forty hold a median within a few percent."""
 SECONDS = 0.6
 """Length of a look. Chosen: most of the load's own swings are longer than four looks."""
-_IDLE: dict[str, Level] = {"connections": 1, "size": 64, "rate": 10, "driver": "epoll"}
+_IDLE: dict[str, Level] = {"connections": 1, "size": 64, "rate": 10, "engine": "epoll"}
 """What the agents that look do themselves: next to nothing."""
 _TAKES_S = 4.0
 """One look with everything about it; more than it ever took, so that the load does not end before the last one."""
@@ -104,7 +104,7 @@ async def _hold(settings: Mapping[str, Level], most_s: float) -> None:
     windows = Windows(
         warm_up_ns=second, measured_ns=int(most_s * second), drain_ns=second // 10, interval_ns=second
     )
-    complete: dict[str, Level] = {"transport": "tcp", "driver": "threads", "nagle": True, **settings}
+    complete: dict[str, Level] = {"transport": "tcp", "engine": "threads", "nagle": True, **settings}
     async with open_testbed() as (testbed, pair):
         testbed.experiment = replace(testbed.experiment, profile_hz=0, sensors=())
         begun = asyncio.Event()

@@ -40,20 +40,20 @@ Settings = Mapping[str, Level]
 BATCH_BYTES = 65536
 """Of one call of a batch. chosen: tried at 1 and 8 KiB, calls of 256 KiB carried less."""
 _SAME: Mapping[str, Settings] = {
-    "threads": {"driver": "threads"},
-    "epoll": {"driver": "epoll"},
-    "round robin": {"driver": "round_robin"},
+    "threads": {"engine": "threads"},
+    "epoll": {"engine": "epoll"},
+    "round robin": {"engine": "round_robin"},
 }
 _SMALL: Mapping[str, Settings] = {
     **_SAME,
-    "batch": {"driver": "epoll", "interface": "batch"},
-    "batch, io_uring": {"driver": "io_uring", "interface": "batch"},
-    "batch, discard": {"driver": "epoll", "interface": "batch", "receive": "discard"},
+    "batch": {"engine": "epoll", "interface": "batch"},
+    "batch, io_uring": {"engine": "io_uring", "interface": "batch"},
+    "batch, discard": {"engine": "epoll", "interface": "batch", "receive": "discard"},
 }
 _LARGE: Mapping[str, Settings] = {
     **_SAME,
-    "io_uring": {"driver": "io_uring"},
-    "discard": {"driver": "epoll", "receive": "discard"},
+    "io_uring": {"engine": "io_uring"},
+    "discard": {"engine": "epoll", "receive": "discard"},
 }
 
 
@@ -69,11 +69,11 @@ def bulk(size: int) -> Mapping[str, Settings]:
 
 
 TCP_RR: Mapping[str, Settings] = {
-    **{name: {"driver": name, "nagle": False} for name in ("threads", "epoll", "io_uring")},
-    "epoll, spins": {"driver": "epoll", "nagle": False, "spins": True},
+    **{name: {"engine": name, "nagle": False} for name in ("threads", "epoll", "io_uring")},
+    "epoll, spins": {"engine": "epoll", "nagle": False, "spins": True},
 }
 UDP_RR: Mapping[str, Settings] = {
-    "threads": {"driver": "threads"},
+    "threads": {"engine": "threads"},
     "epoll": {"client": "epoll", "server": "epoll"},
     "io_uring": {"client": "io_uring", "server": "io_uring"},
     "epoll, spins": {"client": "epoll", "server": "epoll", "spins": True},
@@ -84,9 +84,9 @@ UDP_RR: Mapping[str, Settings] = {
     "xdp both, spins": {"client": "xdp", "server": "xdp", "spins": True},
 }
 UDP_SEND: Mapping[str, Settings] = {
-    "read_write": {"driver": "threads"},
-    "batch": {"driver": "threads", "interface": "batch", "batch": 64},
-    "segments": {"driver": "threads", "interface": "segments", "batch": 64},
+    "read_write": {"engine": "threads"},
+    "batch": {"engine": "threads", "interface": "batch", "batch": 64},
+    "segments": {"engine": "threads", "interface": "segments", "batch": 64},
     "xdp": {"client": "xdp"},
 }
 

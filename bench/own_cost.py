@@ -66,7 +66,7 @@ async def each_sensor(pairs: int) -> list[dict[str, object]]:
     rows: list[dict[str, object]] = []
     async with open_testbed() as (testbed, pair):
         for connections in (32, 1000):
-            settings = {"connections": connections, "size": 65536, "driver": "epoll"}
+            settings = {"connections": connections, "size": 65536, "engine": "epoll"}
             costs: dict[str, list[int]] = {}
             for _ in range(pairs):
                 found = await trial(testbed, pair, settings, 2.0, 0.25)

@@ -23,7 +23,7 @@ TEXT = """
 name: tails
 hosts: {client: {access: netns}, server: {access: netns}}
 workload: {kind: request_response, sender: client, receiver: server, connections: 64, size: 64B, answer: 64B, rate: 20000/s,
-           arrivals: poisson, driver: epoll}
+           arrivals: poisson, engine: epoll}
 profile: false
 windows: {warm_up: 500ms, measured: 4s}
 design: {replicates: 1}

@@ -70,7 +70,7 @@ async def trial(
         sent[host].append(record)
         begun.set()
 
-    complete: dict[str, Level] = {"transport": "tcp", "driver": "threads", "nagle": True, **settings}
+    complete: dict[str, Level] = {"transport": "tcp", "engine": "threads", "nagle": True, **settings}
     name = f"bench-{id(account)}"
     running = asyncio.create_task(carry_out(testbed, name, complete, windows, account, on_record))
     waiting = asyncio.create_task(begun.wait())

@@ -43,7 +43,7 @@ profile: off
 """
 _BETWEEN = "hosts: {client: {access: netns}, server: {access: netns}}\n"
 _STREAM = "kind: stream, sender: client, receiver: server"
-_EXCHANGE = "kind: request_response, sender: client, receiver: server, driver: epoll"
+_EXCHANGE = "kind: request_response, sender: client, receiver: server, engine: epoll"
 
 
 @dataclass(frozen=True)

@@ -134,7 +134,7 @@ def make_campaign(
                 "kind": "stream",
                 "sender": "client",
                 "receiver": "server",
-                "settings": {"driver": "threads"},
+                "settings": {"engine": "threads"},
             },
             "factors": list(factors),
             "limits": {"background_ratio": 0.1},
@@ -205,7 +205,7 @@ def write_trial(
             "replicate": planned["replicate"] if planned else 0,
             "point": planned["point"] if planned else "background",
             "levels": dict(levels),
-            "settings": {"driver": "threads", "connections": connections, "size": size, **levels},
+            "settings": {"engine": "threads", "connections": connections, "size": size, **levels},
             "status": status,
             "reason": None
             if status == "finished"

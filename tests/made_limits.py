@@ -95,7 +95,7 @@ def trial(
     connections: int = 1,
     without: tuple[str, ...] = (),
 ) -> Trial:
-    settings = {"connections": connections, "size": 65536, "driver": "threads"}
+    settings = {"connections": connections, "size": 65536, "engine": "threads"}
     flows = {**FLOW, **(flow or {})}
     hosts = {
         "client": host(

@@ -39,7 +39,7 @@ def fairness_of(folder: Path, kind: str, settings: dict[str, Level]) -> float | 
 
 def test_flows_that_are_due_the_same_carry_the_same(tmp_path: Path) -> None:
     # Each flow has constant arrivals of its own, so that whoever has the CPU, each carries the same in the end.
-    same: dict[str, Level] = {"connections": 8, "driver": "epoll", "rate": 100, "rate_of": "connection"}
+    same: dict[str, Level] = {"connections": 8, "engine": "epoll", "rate": 100, "rate_of": "connection"}
     tcp = fairness_of(tmp_path / "tcp", "request_response", {**same, "transport": "tcp"})
     udp = fairness_of(tmp_path / "udp", "request_response", {**same, "transport": "udp"})
     for found in (tcp, udp):
@@ -52,6 +52,6 @@ def test_one_connection_shares_with_nobody(tmp_path: Path) -> None:
 
 def test_few_operations_on_many_connections_are_few_of_all(tmp_path: Path) -> None:
     # At 100 a second in 0.4 s, about 40 of 400 connections carry an operation each: an index of about 0.1.
-    few: dict[str, Level] = {"connections": 400, "driver": "epoll", "rate": 100, "transport": "tcp"}
+    few: dict[str, Level] = {"connections": 400, "engine": "epoll", "rate": 100, "transport": "tcp"}
     found = fairness_of(tmp_path, "request_response", few)
     assert found is not None and found < 0.4

@@ -143,7 +143,7 @@ def test_what_overtakes_and_what_comes_twice_is_counted_once(kind: str, number: 
     """The kernel's own counts of the path are the second account."""
     many = {"rate": 4000} if kind == "stream" else {"outstanding": 8, "answer_timeout": 200 * MS}
     path = Disorder(number)
-    outcome = carried_out(asked(kind, 2, size=100, driver="epoll", **many), tmp_path, notes=path)
+    outcome = carried_out(asked(kind, 2, size=100, engine="epoll", **many), tmp_path, notes=path)
     # Void where a busy machine kept the generator from its rate: its counts are as good.
     (trial,) = read_dataset(outcome.folder).trials
     assert outcome.finished == 1 and trial.status in ("finished", "void"), trial.reason
@@ -166,7 +166,7 @@ def test_what_overtakes_and_what_comes_twice_is_counted_once(kind: str, number: 
 
 def test_sixty_four_flows_are_answered_by_one_socket(tmp_path: Path) -> None:
     servers = ("recvfrom", "recvmmsg", "epoll", "segments", "io_uring")
-    wanted = asked("request_response", 64, size=512, answer=1024, driver="epoll")
+    wanted = asked("request_response", 64, size=512, answer=1024, engine="epoll")
     wanted = replace(wanted, factors=(*wanted.factors, Factor("server", servers)))
     outcome = carried_out(wanted, tmp_path)
     assert outcome.finished == len(servers), outcome
@@ -197,7 +197,7 @@ def test_what_a_narrow_path_drops_is_counted(interface: str, tmp_path: Path) -> 
 
 def test_requests_without_an_answer_are_sent_again_or_lost(tmp_path: Path) -> None:
     wanted = asked(
-        "request_response", 8, size=1000, answer=1000, driver="epoll", answer_timeout=20 * MS, retries=1
+        "request_response", 8, size=1000, answer=1000, engine="epoll", answer_timeout=20 * MS, retries=1
     )
 
     def drop() -> None:
@@ -224,7 +224,7 @@ for line in open("/proc/net/udp").readlines()[1:]:
     def strangers() -> None:
         inside("server", sys.executable, "-c", knock)
 
-    wanted = asked("request_response", 4, driver="epoll")
+    wanted = asked("request_response", 4, engine="epoll")
     # Long enough for a stranger to find the way in on a busy machine.
     wanted = replace(wanted, windows=replace(WINDOWS, measured_ns=4_000 * MS))
     trial = only_trial(carried_out(wanted, tmp_path, strangers))
@@ -242,7 +242,7 @@ def test_a_datagram_that_the_path_does_not_take_whole_is_said(tmp_path: Path) ->
 
 
 def test_an_interface_deleted_mid_trial_fails_it_soon(tmp_path: Path) -> None:
-    wanted = asked("request_response", 4, driver="epoll")
+    wanted = asked("request_response", 4, engine="epoll")
     wanted = replace(wanted, windows=replace(WINDOWS, measured_ns=60_000 * MS))
     deleted: list[float] = []
 

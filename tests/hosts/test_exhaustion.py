@@ -66,7 +66,7 @@ def test_local_ports_that_run_out_are_named_and_the_next_trial_goes_well(program
         await testbed.recover(raised.value)
         assert (await trial(testbed, connections=4))["operations"] > 0
 
-    between(program, WorkloadSpec("stream", "client", "server", {"driver": "epoll", "size": 1000}), scenario)
+    between(program, WorkloadSpec("stream", "client", "server", {"engine": "epoll", "size": 1000}), scenario)
 
 
 def test_flows_without_a_port_are_counted_and_try_again(program: AgentProgram) -> None:
@@ -77,7 +77,7 @@ def test_flows_without_a_port_are_counted_and_try_again(program: AgentProgram) -
         assert counted["operations"] > 0
         assert counted["connect.without_port"] > 0
 
-    settings = {"driver": "epoll", "size": 64, "answer": 64}
+    settings = {"engine": "epoll", "size": 64, "answer": 64}
     between(program, WorkloadSpec("connect_request_response", "client", "server", settings), scenario)
 
 

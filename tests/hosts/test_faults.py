@@ -173,7 +173,7 @@ def test_memory_threads_and_descriptors_that_are_short_are_told_at_once(
     assert "60000 connections need 60064 descriptors" in text
     assert "need 60032 threads" in text
     assert "buffers and threads may take" in text
-    assert "use driver: epoll" in text
+    assert "use engine: epoll" in text
 
 
 def test_an_unknown_congestion_control_is_told(program: AgentProgram, tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ question: Who else comes?
 hosts:
   client: {{access: local}}
   server: {{access: local, address: 127.0.0.3, data_port: {PORT}}}
-workload: {{kind: connect_request_response, sender: client, receiver: server, driver: DRIVER, transport: TRANSPORT}}
+workload: {{kind: connect_request_response, sender: client, receiver: server, engine: ENGINE, transport: TRANSPORT}}
 factors: {{connections: [2]}}
 design: {{replicates: 1}}
 windows: {{warm_up: 100ms, measured: 3s, drain: 50ms, interval: 100ms}}
@@ -56,12 +56,12 @@ def strangers() -> Iterator[list[bool]]:
 
 # The port is the same for all.
 @pytest.mark.alone
-@pytest.mark.parametrize(("driver", "transport"), [("threads", "tcp"), ("epoll", "tls")])
+@pytest.mark.parametrize(("engine", "transport"), [("threads", "tcp"), ("epoll", "tls")])
 def test_strangers_that_say_nothing_end_no_campaign(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], driver: str, transport: str
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], engine: str, transport: str
 ) -> None:
     file = tmp_path / "strangers.yaml"
-    file.write_text(FILE.replace("DRIVER", driver).replace("TRANSPORT", transport))
+    file.write_text(FILE.replace("ENGINE", engine).replace("TRANSPORT", transport))
     with strangers() as elsewhere:
         code = run(["run", str(file), "--into", str(tmp_path / "into"), "--json"])
     assert code == 0, capsys.readouterr().err

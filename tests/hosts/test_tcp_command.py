@@ -28,7 +28,7 @@ def test_one_trial_between_two_namespaces(tmp_path: Path) -> None:
 
 @pytest.mark.root
 def test_three_trials_as_json(tmp_path: Path) -> None:
-    shown = iodyno("tcp", "--size", "1KiB", "--driver", "epoll", "--no-nagle", "--seconds", "0.2",
+    shown = iodyno("tcp", "--size", "1KiB", "--engine", "epoll", "--no-nagle", "--seconds", "0.2",
                    "--repeat", "3", "--json", "--into", "here", cwd=tmp_path)  # fmt: skip
     assert shown.returncode == 0, shown.stderr
     found = json.loads(shown.stdout)

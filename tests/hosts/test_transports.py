@@ -86,13 +86,13 @@ def test_in_one_namespace_made_by_the_lab(tmp_path: Path) -> None:
 
 def test_on_the_machine_itself(tmp_path: Path) -> None:
     carried(
-        asked("local", ("unix", "tls"), "request_response", driver="epoll", size=64, answer=20_000), tmp_path
+        asked("local", ("unix", "tls"), "request_response", engine="epoll", size=64, answer=20_000), tmp_path
     )
 
 
 def test_a_call_takes_a_batch_and_what_is_discarded_counts(tmp_path: Path) -> None:
     wanted = asked(
-        "local", ("tcp",), driver="epoll", interface="batch", batch=32, size=1_000, receive="discard"
+        "local", ("tcp",), engine="epoll", interface="batch", batch=32, size=1_000, receive="discard"
     )
     trial = carried(wanted, tmp_path)["tcp"]
     jobs = {name: host.manifest["job"] for name, host in trial.hosts.items()}

@@ -31,7 +31,7 @@ def campaign(
         "request_response",
         "client",
         "server",
-        {"rate": rate, "arrivals": "poisson", "connections": connections, "driver": "epoll"},
+        {"rate": rate, "arrivals": "poisson", "connections": connections, "engine": "epoll"},
     )
     asked = experiment(
         hosts=hosts,

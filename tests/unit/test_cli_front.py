@@ -277,7 +277,7 @@ def test_completion_finds_campaigns(tmp_path: Path) -> None:
         (["--connections", "0"], "--connections: found '0', allowed: 1 to 1000000"),
         (["--connections", "1000000001"], "allowed: 1 to 1000000"),
         (["--size", "64Kib"], "--size: found '64Kib': unknown unit 'Kib', allowed units: "),
-        (["--driver", "thread"], "--driver: found 'thread', allowed: threads, epoll, round_robin, io_uring"),
+        (["--engine", "thread"], "--engine: found 'thread', allowed: threads, epoll, round_robin, io_uring"),
         (["--window", "64k", "--send-buffer", "32k"], "allowed: --window alone, or the two buffers"),
         (["--seconds", "0"], "--seconds: found 0.0, allowed: a number from 0.1"),
         (["--repeat", "0"], "--repeat: found 0, allowed: a whole number from 1 to 1000"),
@@ -321,14 +321,14 @@ def test_what_could_never_be_measured_is_refused_by_the_option_that_asks_for_it(
 
 
 def test_tcp_asks_for_what_its_options_say() -> None:
-    levels = {"connections": "4", "size": "64KiB", "driver": "epoll", "nagle": False, "window": "256k"}
+    levels = {"connections": "4", "size": "64KiB", "engine": "epoll", "nagle": False, "window": "256k"}
     mapping = quick.tcp(levels, seconds=5, to="ssh:me@there:2222", repeat=3, profile=False)
     experiment = parse_experiment(experiment_text(mapping), environment={})
     assert [(factor.name, factor.levels) for factor in experiment.factors] == [
         ("connections", (4,)),
         ("size", (65536,)),
     ]
-    assert experiment.workload.settings == {"driver": "epoll", "nagle": False, "window": 262144}
+    assert experiment.workload.settings == {"engine": "epoll", "nagle": False, "window": 262144}
     assert experiment.windows.measured_ns == 5 * 10**9
     assert experiment.windows.measured_ns // experiment.windows.interval_ns == 10
     assert experiment.design.replicates == 3
@@ -344,7 +344,7 @@ def test_tcp_asks_for_what_its_options_say() -> None:
 
 
 def test_rr_and_search_ask_for_what_their_options_say() -> None:
-    levels = {"transport": "tcp", "connections": "64", "size": "512B", "answer": "1024", "driver": "epoll"}
+    levels = {"transport": "tcp", "connections": "64", "size": "512B", "answer": "1024", "engine": "epoll"}
     open_loop = quick.rr({**levels, "rate": "20000/s", "arrivals": "poisson"}, seconds=5, to=None, repeat=1)
     asked = parse_experiment(experiment_text(open_loop), environment={})
     assert asked.workload.kind == "request_response"

@@ -107,7 +107,7 @@ def test_names_beside_points_keep_clear_of_all_else() -> None:
         "size",
         "connections",
         "client.tso:size",
-        "driver",
+        "engine",
         "nagle",
         "window",
     ]

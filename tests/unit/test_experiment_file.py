@@ -35,7 +35,7 @@ workload: {kind: stream, sender: client, receiver: server}
 SEEN_BY_THE_SCHEMA = (
     *("unknown_key_top", "unknown_key_host", "unknown_key_workload", "unknown_key_factor"),
     *("unknown_key_together", "unknown_key_windows", "unknown_key_quick_windows", "unknown_access"),
-    *("ssh_without_target", "driver_unknown", "unit_unknown", "unit_of_a_rate", "unit_missing"),
+    *("ssh_without_target", "engine_unknown", "unit_unknown", "unit_of_a_rate", "unit_missing"),
     *("level_zero", "level_huge", "levels_none", "factor_unknown", "outcome_unknown", "name_bad"),
     *("outcome_without_host", "replicates_zero", "workload_without_receiver"),
 )
@@ -51,7 +51,7 @@ def test_the_source_s_study_is_read_with_windows_and_connections_crossed() -> No
     assert window.levels == (262144, 32768) and not connections.together
     size = next(factor for factor in experiment.factors if factor.name == "size")
     assert size.levels == (65536, 8192, 1024)
-    assert experiment.workload.settings == {"driver": "threads"}
+    assert experiment.workload.settings == {"engine": "threads"}
     assert experiment.windows == Windows()
     assert experiment.design.seed == 20081217
     assert experiment.text == (ROOT / "studies" / "tcp-transmit.yaml").read_text()

@@ -265,7 +265,7 @@ def open_campaign(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A simulated agent whose every connection is a server of 50 us, with one connection: M/M/1."""
     truth = {"open_service_ns": 50_000, "open_lateness_ns": 0, "seed": 5}
     hosts = {name: HostSpec(name, "simulated", {"truth": truth}) for name in ("client", "server")}
-    settings = {"arrivals": "poisson", "connections": 1, "driver": "epoll", "size": 64}
+    settings = {"arrivals": "poisson", "connections": 1, "engine": "epoll", "size": 64}
     asked = replace(
         experiment(
             hosts=hosts,

@@ -152,7 +152,7 @@ def test_a_trial_that_is_void_counts_as_failed_however_it_is_told(
     far = "{access: simulated, truth: {open_service_ns: 50000, open_lateness_ns: 900000}}"
     file.write_text(
         FILE.replace("{access: simulated}", far)
-        .replace("kind: stream", "kind: request_response, rate: 1000, driver: epoll")
+        .replace("kind: stream", "kind: request_response, rate: 1000, engine: epoll")
         .replace("[1, 2]", "[4]")
     )
     assert front.run(["run", str(file), "--into", str(tmp_path / "into"), "--json"]) == 5

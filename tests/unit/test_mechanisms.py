@@ -123,7 +123,7 @@ def small_messages(rate_in_slice: int, warm_up_messages: int) -> Trial:
     """Messages of 1 KiB at 100 MiB/s, and at another rate in the warm-up of 0.2 s, where system calls are counted."""
     made = trial(cpu_exact={("syscalls.rate_per_s", ""): rate_in_slice})
     for host in made.hosts.values():
-        job = {"workload": "stream", "driver": "threads", "interface": "read_write"}
+        job = {"workload": "stream", "engine": "threads", "interface": "read_write"}
         host.manifest = {"job": job}
         host.records[:] = [
             Record(0, "warm_up", -SECOND // 5, 0, warm_up_messages * 1024, warm_up_messages, 4, 0),

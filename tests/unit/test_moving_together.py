@@ -19,7 +19,7 @@ def factor(name: str, *levels: Level, together: tuple[str, ...] = ()) -> FactorL
 
 
 SIZE, CONNECTIONS = factor("size", 64, 1024, 8192), factor("connections", 1, 4, 32)
-DRIVER, TRANSPORT = factor("driver", "threads", "epoll"), factor("transport", "tcp", "udp")
+ENGINE, TRANSPORT = factor("engine", "threads", "epoll"), factor("transport", "tcp", "udp")
 
 
 @pytest.mark.parametrize(
@@ -31,8 +31,8 @@ DRIVER, TRANSPORT = factor("driver", "threads", "epoll"), factor("transport", "t
         # One factor at a time, and a Latin square: each level of one stands with several of the other, or out of order.
         ((SIZE, CONNECTIONS), [(64, 1), (1024, 1), (8192, 1), (64, 4), (64, 32)], False),
         ((SIZE, CONNECTIONS), [(64, 4), (1024, 32), (8192, 1)], False),
-        ((DRIVER, TRANSPORT), [("threads", "tcp"), ("epoll", "udp"), ("epoll", "udp")], True),
-        ((DRIVER, TRANSPORT), [("threads", "tcp"), ("epoll", "udp"), ("epoll", "tcp")], False),
+        ((ENGINE, TRANSPORT), [("threads", "tcp"), ("epoll", "udp"), ("epoll", "udp")], True),
+        ((ENGINE, TRANSPORT), [("threads", "tcp"), ("epoll", "udp"), ("epoll", "tcp")], False),
     ],
 )
 def test_two_factors_of_which_one_follows_the_other(

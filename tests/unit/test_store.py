@@ -389,7 +389,7 @@ def test_an_older_file_is_read_with_the_names_of_now(tmp_path: Path) -> None:
         "hosts": {"server": {"tunables": {"mtu": 9000}, "version": "knobs and so on"}},
         "warnings": ["tunable_left", "server.cycles_per_kib"],
     }
-    for version, meant in ((4, now), (5, written)):
+    for version, meant in ((4, now), (6, written)):
         write_json_atomically(tmp_path / "manifest.json", {"schema_version": version} | written)
         assert read_json(tmp_path / "manifest.json") == {"schema_version": version} | meant
 

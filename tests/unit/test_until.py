@@ -435,7 +435,7 @@ FIVE = tuple(
         ("connections", (1, 8)),
         ("window", (65536, 262144)),
         ("nodelay", (False, True)),
-        ("driver", ("threads", "epoll")),
+        ("engine", ("threads", "epoll")),
     )
 )
 

@@ -7,7 +7,7 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use iodyno_core::histogram::Recorder;
-use iodyno_core::network::Driver;
+use iodyno_core::network::Engine;
 use iodyno_core::units::Nanos;
 use iodyno_load::{null_cost, null_cost_open};
 use iodyno_sys::{clock, operation_clock, realtime};
@@ -75,8 +75,8 @@ pub fn print(json: bool) -> io::Result<()> {
     writeln!(out, "  smallest step           {:.1} ns", c.clock_step_ns)?;
     writeln!(out, "  one reading             {:.1} ns", c.clock_read_ns)?;
     writeln!(out, "\nthe agent's own time for one write, on a transport that does nothing")?;
-    writeln!(out, "  driver threads          {:.1} ns", c.write_overhead_threads_ns)?;
-    writeln!(out, "  driver epoll            {:.1} ns", c.write_overhead_epoll_ns)?;
+    writeln!(out, "  engine threads          {:.1} ns", c.write_overhead_threads_ns)?;
+    writeln!(out, "  engine epoll            {:.1} ns", c.write_overhead_epoll_ns)?;
     writeln!(out, "  threads, with arrivals  {:.1} ns", c.arrival_overhead_threads_ns)?;
     writeln!(out, "  epoll, with arrivals    {:.1} ns", c.arrival_overhead_epoll_ns)?;
     writeln!(out, "  of it the histogram     {:.1} ns", c.histogram_record_ns)?;
@@ -161,10 +161,10 @@ fn measure() -> Calibration {
         clock_step_ns: facts.step_ns,
         clock_read_ns: facts.read_cost_ns,
         histogram_record_ns: histogram_cost(),
-        write_overhead_threads_ns: null_cost(Driver::Threads, SPAN),
-        write_overhead_epoll_ns: null_cost(Driver::Epoll, SPAN),
-        arrival_overhead_threads_ns: null_cost_open(Driver::Threads, SPAN),
-        arrival_overhead_epoll_ns: null_cost_open(Driver::Epoll, SPAN),
+        write_overhead_threads_ns: null_cost(Engine::Threads, SPAN),
+        write_overhead_epoll_ns: null_cost(Engine::Epoll, SPAN),
+        arrival_overhead_threads_ns: null_cost_open(Engine::Threads, SPAN),
+        arrival_overhead_epoll_ns: null_cost_open(Engine::Epoll, SPAN),
         wake_up_p50_ns,
         wake_up_p99_ns,
         wake_up_realtime,

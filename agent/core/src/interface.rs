@@ -1,4 +1,4 @@
-//! How operations are handed to the kernel: by whom (the driver) and by which calls (the interface).
+//! How operations are handed to the kernel: by whom (the engine) and by which calls (the interface).
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -8,7 +8,7 @@ use crate::units::Nanos;
 /// Who makes the calls, and how it learns when to make the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Driver {
+pub enum Engine {
     /// One thread a connection, blocking calls. A server of datagrams has one thread for all of its flows, which
     /// falls back to `poll` when there is nothing to take.
     Threads,

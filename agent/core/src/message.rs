@@ -32,7 +32,7 @@ use crate::socket_options::SocketOptionsObtained;
 use crate::units::{Bytes, Nanos};
 
 /// Version of the wire; both ends must have the same. History: `schema/VERSIONS.md`.
-pub const WIRE_VERSION: u32 = 6;
+pub const WIRE_VERSION: u32 = 7;
 
 /// From the lab to an agent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

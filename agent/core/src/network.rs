@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::arrivals::{Arrivals, Sizes};
-pub use crate::interface::{Driver, Interface, Ring};
+pub use crate::interface::{Engine, Interface, Ring};
 use crate::limits::{
     JobError, DATAGRAM_HEADER_BYTES, MAX_BATCH, MAX_COMPUTE, MAX_CONNECTIONS, MAX_DATAGRAM_BYTES,
     MAX_MESSAGE_BYTES, MAX_MULTIPLEXED_BYTES, MAX_OUTSTANDING, MAX_THINK, MULTIPLEX_HEADER_BYTES,
@@ -240,7 +240,7 @@ pub struct Network {
     /// What the bytes travel on.
     pub transport: Transport,
     /// How operations are submitted.
-    pub driver: Driver,
+    pub engine: Engine,
     /// Which calls move the bytes.
     #[serde(default)]
     pub interface: Interface,
@@ -248,7 +248,7 @@ pub struct Network {
     /// of bytes has no more of them than fit into a MiB.
     #[serde(default = "one")]
     pub batch: u32,
-    /// The ring of [`Driver::Rings`].
+    /// The ring of [`Engine::Rings`].
     #[serde(default)]
     pub ring: Option<Ring>,
     /// The cipher of [`Transport::Tls`].
@@ -297,7 +297,7 @@ impl Default for Network {
             role: Role::Send,
             traffic: TrafficKind::Stream.into(),
             transport: Transport::Tcp,
-            driver: Driver::Threads,
+            engine: Engine::Threads,
             interface: Interface::ReadWrite,
             batch: 1,
             ring: None,
@@ -434,7 +434,7 @@ impl Network {
         if let Some(Err((found, allowed))) = self.arrivals.as_ref().map(Arrivals::check) {
             return refuse("arrivals", &found, allowed.to_owned());
         }
-        if self.driver == Driver::Rings && self.ring.is_none() {
+        if self.engine == Engine::Rings && self.ring.is_none() {
             return refuse("ring", &"nothing", "the shape of the ring".to_owned());
         }
         self.check_sizes()?;

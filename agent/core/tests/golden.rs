@@ -25,7 +25,7 @@ use iodyno_core::message::{
 };
 use iodyno_core::metric::{Reading, Value};
 use iodyno_core::network::{
-    Application, Driver, Interface, Network, Ring, Role, SocketNumber, SocketOptions, SocketOptionsObtained,
+    Application, Engine, Interface, Network, Ring, Role, SocketNumber, SocketOptions, SocketOptionsObtained,
     Stream, Traffic, TrafficKind, Transport,
 };
 use iodyno_core::phase::{Window, Windows};
@@ -51,7 +51,7 @@ fn network() -> Network {
         role: Role::Send,
         traffic: Traffic::Stream(Stream { application, ..Stream::default() }),
         transport: Transport::Tcp,
-        driver: Driver::Threads,
+        engine: Engine::Threads,
         interface: Interface::Batch,
         batch: 64,
         ring: Some(Ring {

@@ -2,7 +2,7 @@
 
 use iodyno_core::arrivals::{Arrivals, Law};
 use iodyno_core::job::Job;
-use iodyno_core::network::{Driver, Network, Transport};
+use iodyno_core::network::{Engine, Network, Transport};
 use iodyno_core::phase::Windows;
 use iodyno_core::units::{Bytes, Nanos};
 use iodyno_sys::clock;
@@ -11,27 +11,27 @@ use crate::{connect, Cancel};
 
 /// The same with an open loop that is always behind: arrivals, and three times of each operation, are counted, too.
 #[must_use]
-pub fn null_cost_open(driver: Driver, duration: Nanos) -> f64 {
+pub fn null_cost_open(engine: Engine, duration: Nanos) -> f64 {
     let law = Law::Poisson {};
     // chosen: more than any loop makes, and not so many that to count those that were due takes longer than the load.
     let period_ns = Nanos(30);
-    cost(driver, duration, Some(Arrivals { law, operations: 1, period_ns, per_connection: false, seed: 1 }))
+    cost(engine, duration, Some(Arrivals { law, operations: 1, period_ns, per_connection: false, seed: 1 }))
 }
 
-/// CPU time in nanoseconds that one write costs in the loop of `driver`, without the transport: loop, clock
+/// CPU time in nanoseconds that one write costs in the loop of `engine`, without the transport: loop, clock
 /// and counters. Runs one connection on one CPU for `duration`. NaN when no thread could be started.
 #[must_use]
-pub fn null_cost(driver: Driver, duration: Nanos) -> f64 {
-    cost(driver, duration, None)
+pub fn null_cost(engine: Engine, duration: Nanos) -> f64 {
+    cost(engine, duration, None)
 }
 
-fn cost(driver: Driver, duration: Nanos, arrivals: Option<Arrivals>) -> f64 {
+fn cost(engine: Engine, duration: Nanos, arrivals: Option<Arrivals>) -> f64 {
     let job = Job {
         trial: "calibration".to_owned(),
         token: "0".repeat(32),
         load: Network {
             transport: Transport::Null,
-            driver,
+            engine,
             message_bytes: Bytes(1024),
             arrivals,
             ..Network::default()

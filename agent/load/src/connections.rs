@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicU32;
 use std::sync::Mutex;
 
 use iodyno_core::job::Job;
-use iodyno_core::network::{Direction, Driver, Interface, Network, Role, Traffic, Transport};
+use iodyno_core::network::{Direction, Engine, Interface, Network, Role, Traffic, Transport};
 
 use crate::cancel::Cancel;
 use crate::error::LoadError;
@@ -63,15 +63,15 @@ impl Connections {
         let load = &job.load;
         let cpus = cpus_of(job)?;
         let connections = load.connections as usize;
-        let workers = match load.driver {
+        let workers = match load.engine {
             // A server of datagrams has a socket and a thread for all of its flows, or some of each.
             _ if is_server(load) => sockets.len(),
             // A blocked thread does one thing: two of them where payload goes both ways.
-            Driver::Threads if load.direction() == Direction::Both => 2 * connections,
-            Driver::Threads => connections,
-            Driver::Epoll | Driver::RoundRobin | Driver::IoUring => connections.min(cpus.len()),
+            Engine::Threads if load.direction() == Direction::Both => 2 * connections,
+            Engine::Threads => connections,
+            Engine::Epoll | Engine::RoundRobin | Engine::IoUring => connections.min(cpus.len()),
             // What a device gives goes to one of them.
-            Driver::Rings | Driver::Reflector => connections.min(1),
+            Engine::Rings | Engine::Reflector => connections.min(1),
         };
         let (sent, reads) = match (&load.traffic, load.role) {
             (Traffic::Stream(stream), _) if stream.direction == Direction::Both => {
@@ -86,7 +86,7 @@ impl Connections {
         if load.transport.is_datagram() {
             counters = counters.with_tallies(workers);
         }
-        let on_a_ring = load.driver == Driver::Rings || load.driver == Driver::IoUring && is_server(load);
+        let on_a_ring = load.engine == Engine::Rings || load.engine == Engine::IoUring && is_server(load);
         let takes_several = load.transport.is_datagram()
             && matches!(load.interface, Interface::Batch | Interface::Segments)
             || on_a_ring;

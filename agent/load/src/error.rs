@@ -81,7 +81,7 @@ fn reading_of(error: &io::Error) -> (ErrorCode, &'static str) {
         errno::EAGAIN => (
             ErrorCode::Limit,
             "raise the limit of threads (ulimit -u, kernel.threads-max, kernel.pid_max, vm.max_map_count, \
-             pids.max of the control group) or use the epoll driver",
+             pids.max of the control group) or use the epoll engine",
         ),
         _ => (ErrorCode::Transport, "see the kernel log of this host (dmesg)"),
     }

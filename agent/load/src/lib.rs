@@ -1,5 +1,5 @@
 //! Load generation: a workload (what is done on a connection) on a transport (what it travels on), submitted
-//! by a driver (how calls are made).
+//! by an engine (how calls are made).
 //!
 //! ```text
 //! listen ─▶ accept_all ─┐
@@ -16,7 +16,7 @@ mod calibration;
 mod cancel;
 mod connections;
 mod datagram;
-mod driver;
+mod engine;
 mod error;
 mod handshake;
 mod joining;

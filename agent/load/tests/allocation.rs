@@ -6,11 +6,11 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 use iodyno_core::job::Job;
-use iodyno_core::network::{Driver, Network, Role, TrafficKind, Transport};
+use iodyno_core::network::{Engine, Network, Role, TrafficKind, Transport};
 use iodyno_core::units::{Bytes, Nanos};
 use iodyno_load::Cancel;
 use iodyno_sys::clock;
-use pair::{drivers, job, prepare, with, Parts, MS};
+use pair::{engines, job, prepare, with, Parts, MS};
 
 /// chosen: a busy machine does not begin a worker late in each of so many runs.
 const RUNS_MOST: usize = 8;
@@ -37,19 +37,19 @@ static ALLOCATOR: Counting = Counting;
 
 #[test]
 fn the_load_allocates_nothing() {
-    for sending in drivers() {
-        for receiving in drivers() {
+    for sending in engines() {
+        for receiving in engines() {
             for (transport, workload, application) in [
                 (Transport::Tcp, TrafficKind::Stream, false),
                 (Transport::Tcp, TrafficKind::Stream, true),
                 (Transport::Udp, TrafficKind::Stream, false),
                 (Transport::Udp, TrafficKind::RequestResponse, false),
             ] {
-                if transport == Transport::Udp && [sending, receiving].contains(&Driver::IoUring) {
+                if transport == Transport::Udp && [sending, receiving].contains(&Engine::IoUring) {
                     continue;
                 }
-                let of = |role, driver| {
-                    with(job(role, driver, 20, 3_000, 200), |job| {
+                let of = |role, engine| {
+                    with(job(role, engine, 20, 3_000, 200), |job| {
                         job.load.traffic = workload.into();
                         job.load.transport = transport;
                     })

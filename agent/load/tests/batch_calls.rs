@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use std::{env, fs, process, thread};
 
 use iodyno_core::histogram::Snapshot;
-use iodyno_core::network::{Driver, Interface, Role};
+use iodyno_core::network::{Engine, Interface, Role};
 use pair::{job, run, with};
 
 const BATCH: u32 = 32;
@@ -61,11 +61,11 @@ fn a_batch_takes_one_call() {
             return;
         };
         // A blocking thread's call ends when all is taken: no call takes a part.
-        let sender = with(job(Role::Send, Driver::Threads, 2, 1_000, 300), |job| {
+        let sender = with(job(Role::Send, Engine::Threads, 2, 1_000, 300), |job| {
             job.load.interface = interface;
             job.load.batch = batch;
         });
-        let (sent, _) = run(&sender, &job(Role::Receive, Driver::Threads, 2, 1_000, 300));
+        let (sent, _) = run(&sender, &job(Role::Receive, Engine::Threads, 2, 1_000, 300));
         let (counted, operations) = (detached(tracer, output), sent.totals.operations);
         let least = operations / u64::from(batch);
         assert!(

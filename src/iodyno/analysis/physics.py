@@ -236,7 +236,7 @@ def _little(trial: Trial, hello: Mapping[str, Mapping[str, Any]]) -> Iterator[Wa
     if (
         sender is None
         or lost
-        or trial.settings.get("driver") != "threads"
+        or trial.settings.get("engine") != "threads"
         # What another way to make the calls hands over together has the time of all.
         or trial.settings.get("client", "threads") != "threads"
         or not isinstance(connections, int)

@@ -21,7 +21,7 @@ from iodyno.session.clock import ClockFit
 from iodyno.session.sent import SentRecord
 from iodyno.session.session import Session
 
-DRIVERS = ("threads", "epoll")
+ENGINES = ("threads", "epoll")
 _SPAN_NS = 50_000_000
 """Chosen: a million writes that go nowhere; their mean is then known to a few percent."""
 _SLACK_NS = 60_000_000
@@ -32,7 +32,7 @@ _KEPT = 200
 
 async def calibrate(testbed: Testbed) -> dict[str, Any]:
     """Return facts by host: its clocks as it measured them, offset and round trip of the control stream in ns, and the
-    agent's own time for one write by driver, in ns. An agent that is lost meanwhile is started anew. Raises AccessError.
+    agent's own time for one write by engine, in ns. An agent that is lost meanwhile is started anew. Raises AccessError.
     """
     cache = _cache_file()
     kept = _read(cache)
@@ -44,10 +44,10 @@ async def calibrate(testbed: Testbed) -> dict[str, Any]:
         else:
             fits = {}
             loops = {host: {} for host in testbed.sessions}
-            for driver in DRIVERS:
-                fits, costs = await testbed.in_time(partial(_loop_costs, testbed, driver))
+            for engine in ENGINES:
+                fits, costs = await testbed.in_time(partial(_loop_costs, testbed, engine))
                 for host, cost in costs.items():
-                    loops[host][driver] = cost
+                    loops[host][engine] = cost
             _keep(cache, kept, {keys[host]: costs for host, costs in loops.items()})
     except TrialError as error:
         # No trial has begun: what is wrong is the host or its agent.
@@ -79,7 +79,7 @@ def _read(cache: Path) -> dict[str, dict[str, float | None]]:
     try:
         found = json.loads(cache.read_text(encoding="utf-8"))
         return {
-            str(key): {driver: float(costs[driver]) for driver in DRIVERS} for key, costs in found.items()
+            str(key): {engine: float(costs[engine]) for engine in ENGINES} for key, costs in found.items()
         }
     except (OSError, ValueError, AttributeError, KeyError, TypeError):
         return {}
@@ -106,32 +106,32 @@ async def _probed(testbed: Testbed) -> dict[str, ClockFit]:
 
 
 async def _loop_costs(
-    testbed: Testbed, driver: str, longer: int
+    testbed: Testbed, engine: str, longer: int
 ) -> tuple[dict[str, ClockFit], dict[str, float | None]]:
     """Clocks and costs by host. The clocks are looked at each time: an agent may be one of a host that was started anew."""
     fits = await _probed(testbed)
 
     async def of(host: str, session: Session) -> float | None:
         cpus = () if host in testbed.observers else testbed.cpus[host]
-        return await _loop_cost(session, fits[host], driver, cpus, longer * _SLACK_NS)
+        return await _loop_cost(session, fits[host], engine, cpus, longer * _SLACK_NS)
 
     costs = await together(of(host, session) for host, session in testbed.sessions.items())
     return fits, dict(zip(testbed.sessions, costs, strict=True))
 
 
 async def _loop_cost(
-    session: Session, fit: ClockFit, driver: str, cpus: tuple[int, ...], slack_ns: int
+    session: Session, fit: ClockFit, engine: str, cpus: tuple[int, ...], slack_ns: int
 ) -> float | None:
     """Mean service time of writes that go nowhere: loop, clock, counters, histogram. None when there were none."""
     job = {
-        "trial": f"calibration-{driver}",
+        "trial": f"calibration-{engine}",
         "token": secrets.token_hex(16),
         "load": {
             "network": {
                 "role": "send",
                 "traffic": {"stream": {}},
                 "transport": "null",
-                "driver": driver,
+                "engine": engine,
                 "connections": 1,
                 "message_bytes": 1024,
             }

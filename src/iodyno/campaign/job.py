@@ -104,7 +104,7 @@ def _traffic(kind: str, role: str, end: str, settings: Mapping[str, Level]) -> d
             "application": application,
         }
     # A program in the kernel waits for nothing.
-    spins = bool(settings.get("spins")) and submission(role, settings).driver != "reflector"
+    spins = bool(settings.get("spins")) and submission(role, settings).engine != "reflector"
     return {
         **answer,
         "outstanding": settings.get("outstanding", 1),
@@ -173,7 +173,7 @@ def submission(role: str, settings: Mapping[str, Level]) -> Submission:
     if named is not None:
         return ways[str(named)]
     return Submission(
-        "", str(settings.get("driver", "threads")), str(settings.get("interface", "read_write"))
+        "", str(settings.get("engine", "threads")), str(settings.get("interface", "read_write"))
     )
 
 
@@ -189,7 +189,7 @@ def _calls(role: str, settings: Mapping[str, Level]) -> dict[str, Any]:
     transport = way.transport or settings.get("transport", "tcp")
     return {
         "transport": transport,
-        "driver": way.driver,
+        "engine": way.engine,
         "interface": way.interface,
         "batch": settings.get("batch", 1) if way.takes_several(str(transport)) else 1,
         "ring": ring or None,

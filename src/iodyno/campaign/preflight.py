@@ -114,7 +114,7 @@ def idle_line(testbed: Testbed, busy: Mapping[str, float | None], note: Callable
 def _limits(testbed: Testbed, settings: list[dict[str, Level]]) -> Iterator[tuple[Line, str]]:
     most = max(int(point["connections"]) for point in settings)
     threads = max(
-        (int(p["connections"]) for p in settings if p.get("driver", "threads") == "threads"), default=0
+        (int(p["connections"]) for p in settings if p.get("engine", "threads") == "threads"), default=0
     )
     for host, session in testbed.sessions.items():
         facts = session.hello["host"]
@@ -131,9 +131,9 @@ def _limits(testbed: Testbed, settings: list[dict[str, Level]]) -> Iterator[tupl
             yield line(
                 "threads",
                 have is None or need <= have,
-                f"host {host}: {counted(threads, 'connection')} with driver threads need{'s' * (threads == 1)} {need} "
+                f"host {host}: {counted(threads, 'connection')} with engine threads need{'s' * (threads == 1)} {need} "
                 f"threads, it may have {or_unknown(have)}",
-                "use driver: epoll, or raise the limit there (ulimit -u, pids.max)",
+                "use engine: epoll, or raise the limit there (ulimit -u, pids.max)",
             )
 
 
@@ -195,7 +195,7 @@ def _rings(testbed: Testbed, settings: list[dict[str, Level]]) -> Iterator[tuple
     if not testbed.hosts.fallback:
         return
     ways = {submission(role, point) for point in settings for role in ("send", "receive")}
-    if any(way.transport is not None or way.driver == "reflector" for way in ways):
+    if any(way.transport is not None or way.engine == "reflector" for way in ways):
         text = f"rings take frames of a device between hosts, and there is none, because {testbed.hosts.fallback}"
         yield line(
             "rings", False, text, "run as root, or take a client and a server that make calls of sockets"

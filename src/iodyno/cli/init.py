@@ -31,7 +31,7 @@ workload:
   kind: stream
   sender: client
   receiver: server
-  driver: threads              # threads: one blocking thread a connection; epoll: pinned workers
+  engine: threads              # threads: one blocking thread a connection; epoll: pinned workers
 
 # What is varied, level by level. Every combination becomes a point.
 factors:

@@ -32,7 +32,7 @@ _OF_BLOCKS = 3
     is_flag=True,
     help="Requests show identifiers, and answers come in any order (with --outstanding).",
 )
-@level(REQUEST_RESPONSE, "--driver", "driver", "epoll")
+@level(REQUEST_RESPONSE, "--engine", "engine", "epoll")
 @level(REQUEST_RESPONSE, "--client", "client")
 @level(REQUEST_RESPONSE, "--server", "server")
 @level(REQUEST_RESPONSE, "--batch", "batch")
@@ -105,11 +105,11 @@ def command(
 def without_effect(levels: Mapping[str, str]) -> str | None:
     """Return what is wrong where an option could change nothing: neither end makes its calls in the way that it is for.
 
-    >>> without_effect({"batch": "8", "transport": "tcp", "driver": "epoll"})
+    >>> without_effect({"batch": "8", "transport": "tcp", "engine": "epoll"})
     'found --batch, allowed: with calls that take several messages, such as --transport udp --server recvmmsg'
     >>> without_effect({"batch": "8", "transport": "udp", "server": "recvmmsg"})
     """
-    both = Submission("", levels.get("driver", "threads"))
+    both = Submission("", levels.get("engine", "threads"))
     ends = [CLIENTS.get(levels.get("client", ""), both), SERVERS.get(levels.get("server", ""), both)]
     if "batch" in levels and not any(end.takes_several(levels["transport"]) for end in ends):
         return "found --batch, allowed: with calls that take several messages, such as --transport udp --server recvmmsg"

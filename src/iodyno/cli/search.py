@@ -34,7 +34,7 @@ def _goal(ctx: click.Context, _option: click.Parameter, written: str) -> str:
 @level(REQUEST_RESPONSE, "--flows", "connections", "16")
 @level(REQUEST_RESPONSE, "--size", "size", "64")
 @level(REQUEST_RESPONSE, "--response", "answer", "64")
-@level(REQUEST_RESPONSE, "--driver", "driver", "epoll")
+@level(REQUEST_RESPONSE, "--engine", "engine", "epoll")
 @level(REQUEST_RESPONSE, "--server", "server")
 @level(REQUEST_RESPONSE, "--arrivals", "arrivals")
 @click.option(

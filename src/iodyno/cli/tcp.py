@@ -23,7 +23,7 @@ from iodyno.core.workload import STREAM
 @level(STREAM, "--receive-buffer", "receive_buffer")
 @level(STREAM, "--receive-low-water", "receive_low_water")
 @level(STREAM, "--transport", "transport", "tcp")
-@level(STREAM, "--driver", "driver", "threads")
+@level(STREAM, "--engine", "engine", "threads")
 @level(STREAM, "--interface", "interface")
 @level(STREAM, "--batch", "batch")
 @level(STREAM, "--receive", "receive")
@@ -59,7 +59,7 @@ def command(
     \b
     Examples:
       iodyno tcp --connections 4 --size 64KiB --seconds 5
-      iodyno tcp --connections 32 --size 1KiB --driver epoll --no-nagle --repeat 5
+      iodyno tcp --connections 32 --size 1KiB --engine epoll --no-nagle --repeat 5
       iodyno tcp --receive-buffer 16KiB --prove
       iodyno tcp --transport unix --connections 4
       iodyno tcp --size 1KiB --interface batch --receive discard

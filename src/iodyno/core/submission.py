@@ -1,6 +1,6 @@
 """The ways in which one end of a workload can make its calls, by the word that an experiment names them with.
 
-`driver` and `interface` say it for both ends. `server` and `client` say it for one end alone, so that the way can be
+`engine` and `interface` say it for both ends. `server` and `client` say it for one end alone, so that the way can be
 a factor while the other end stays as it is.
 """
 
@@ -19,14 +19,14 @@ class Submission:
     """
 
     help: str
-    driver: str
+    engine: str
     interface: str = "read_write"
     transport: str | None = None
     ring: int | None = None
 
     def takes_several(self, transport: str) -> bool:
         """Tell whether a call moves `batch` messages, over the transport of the load."""
-        return self.interface in ("batch", "segments") or (self.driver == "io_uring" and transport == "udp")
+        return self.interface in ("batch", "segments") or (self.engine == "io_uring" and transport == "udp")
 
 
 SERVERS: Mapping[str, Submission] = {

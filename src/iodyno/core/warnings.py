@@ -163,7 +163,7 @@ MEANINGS: Mapping[WarningCode, tuple[str, str]] = {
         (WarningCode.SPIN_IN_COST, "looking at the clock took a part of the sender's CPU, which is in its cost",
          "use the server's cost"),
         (WarningCode.GENERATOR_LIMITED, "the load generator, or its ports, may be what limited the rate",
-         "more CPUs or hosts that send, another driver"),
+         "more CPUs or hosts that send, another engine"),
         (WarningCode.OBSERVER_COST, "more than a twentieth of a host's cost is that of reading the sensors",
          "`profile: off`, longer intervals"),
         (WarningCode.READINGS_IN_TIMES, "operations waited while sensors were read",

@@ -43,7 +43,7 @@ _CONNECTIONS = (
         default="tcp",
     ),
     Parameter(
-        "driver",
+        "engine",
         "word",
         "How operations are submitted: one blocking thread a connection, or pinned workers with epoll, io_uring, or"
         " blocking calls on one connection after the other (round_robin; streams one way).",
@@ -58,8 +58,8 @@ _CONNECTIONS = (
         words=("read_write", "message", "batch", "zero_copy", "sendfile", "splice", "segments"),
         default="read_write",
     ),
-    Parameter("client", "word", "How the sender makes its calls, instead of driver.", words=tuple(CLIENTS)),
-    Parameter("server", "word", "How the receiver makes its calls, instead of driver.", words=tuple(SERVERS)),
+    Parameter("client", "word", "How the sender makes its calls, instead of engine.", words=tuple(CLIENTS)),
+    Parameter("server", "word", "How the receiver makes its calls, instead of engine.", words=tuple(SERVERS)),
     Parameter("batch", "count", "Messages of one call, where a call takes several.", high=1024, default=64),
     Parameter(
         "tls_cipher",

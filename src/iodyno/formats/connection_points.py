@@ -1,7 +1,7 @@
 """Settings of a load over connections that cannot go together at a point, and those without effect at any: told with the key that
 is to blame, before a host is opened.
 
-What agents refuse besides (`agent/load/src/driver/supported.rs`, `agent/load/src/datagram`) depends on their kernel too.
+What agents refuse besides (`agent/load/src/engine/supported.rs`, `agent/load/src/datagram`) depends on their kernel too.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Mistakes = list[tuple[tuple[str, ...], str]]
 """Mistakes, each as the parameters that are to blame, the first one first, and a sentence."""
 
 CONCERNED = (
-    "transport", "driver", "interface", "client", "server", "rate", "arrivals", "on", "off", "burst", "sizes", "answer",
+    "transport", "engine", "interface", "client", "server", "rate", "arrivals", "on", "off", "burst", "sizes", "answer",
     "outstanding", "multiplexed", "nagle", "path", "link_rate", "direction",
 )  # fmt: skip
 """The parameters that are looked at, beside tunables."""
@@ -148,7 +148,7 @@ def wrong_at(workload: WorkloadSpec, point: Point, hosts: Mapping[str, HostSpec]
 def _way(point: Point, end: str) -> Submission:
     """Return the way in which the end that is called `client` or `server` makes its calls."""
     ways = CLIENTS if end == "client" else SERVERS
-    both = Submission("", str(point.get("driver", "threads")), str(point.get("interface", "read_write")))
+    both = Submission("", str(point.get("engine", "threads")), str(point.get("interface", "read_write")))
     return ways.get(str(point.get(end)), both)
 
 
@@ -161,7 +161,7 @@ def _of_rings(workload: WorkloadSpec, point: Point, hosts: Mapping[str, HostSpec
     if server is None or client is None:
         return found
     for end in ("client", "server"):
-        if end not in point or _way(point, end).driver not in ("rings", "reflector"):
+        if end not in point or _way(point, end).engine not in ("rings", "reflector"):
             continue
         if server.address is not None and ":" in server.address:
             text = f"found {point[end]}, and {server.name} is at {server.address}; allowed: with an address of IPv4"
@@ -182,7 +182,7 @@ def _of_arrivals(workload: WorkloadSpec, point: Point) -> Mistakes:
         text = f"found {law}, and nothing says how many there are; needed: rate, in operations per second"
         return [(("arrivals",), text)]
     found: Mistakes = []
-    if _way(point, "client").driver == "reflector":
+    if _way(point, "client").engine == "reflector":
         text = "found reflector, which sends when an answer comes, with arrivals; allowed: a closed loop, or another client"
         found.append((("client",), text))
     if point.get("multiplexed") is True:
@@ -196,7 +196,7 @@ def _of_calls(workload: WorkloadSpec, point: Point) -> Mistakes:
     for end in ("client", "server"):
         way = _way(point, end)
         several = ("segments", "batch") if workload.kind == REQUEST_RESPONSE.name else ("segments",)
-        of_datagrams = way.transport is not None or way.driver == "reflector"
+        of_datagrams = way.transport is not None or way.engine == "reflector"
         if (of_datagrams or (end in point and way.interface in several)) and transport != "udp":
             text = (
                 f"found {point[end]} with transport {transport}, allowed: with udp, whose datagrams it takes"
@@ -204,10 +204,10 @@ def _of_calls(workload: WorkloadSpec, point: Point) -> Mistakes:
             found.append(((end, "transport"), text))
     if workload.kind != REQUEST_RESPONSE.name or found:
         return found
-    driver, outstanding = _way(point, "client").driver, int(point.get("outstanding", 1))
+    engine, outstanding = _way(point, "client").engine, int(point.get("outstanding", 1))
     if outstanding > 1 and transport != "udp":
-        if driver == "threads":
-            text = f"found {outstanding} with driver threads, which waits for each answer; allowed: 1, or driver epoll"
+        if engine == "threads":
+            text = f"found {outstanding} with engine threads, which waits for each answer; allowed: 1, or engine epoll"
             found.append((("outstanding",), text))
         elif law_of(point) != "closed":
             text = f"found {outstanding} with arrivals, allowed: in a closed loop; arrivals take more connections"
@@ -216,8 +216,8 @@ def _of_calls(workload: WorkloadSpec, point: Point) -> Mistakes:
         if transport not in _IN_ORDER:
             text = f"found on with transport {transport}, allowed: {', '.join(_IN_ORDER)}"
             found.append((("multiplexed",), text))
-        elif driver == "threads":
-            text = "found on with driver threads, which waits for each answer; allowed: driver epoll"
+        elif engine == "threads":
+            text = "found on with engine threads, which waits for each answer; allowed: engine epoll"
             found.append((("multiplexed",), text))
     return found
 

@@ -440,9 +440,9 @@ def _hertz(value: float | None) -> str:
     return "none that is constant" if not value else f"{value / 1e9:.6f} GHz, measured"
 
 
-def _overhead(by_driver: Mapping[str, float | None]) -> str:
+def _overhead(by_engine: Mapping[str, float | None]) -> str:
     """The load loop without what it drives: loop, clock, counters, histogram."""
-    known = [f"{cost:.1f} ns (driver {driver})" for driver, cost in by_driver.items() if cost is not None]
+    known = [f"{cost:.1f} ns (engine {engine})" for engine, cost in by_engine.items() if cost is not None]
     return ", ".join(known) or "not known"
 
 

@@ -21,7 +21,7 @@ import zlib
 from collections.abc import Mapping
 from typing import Any
 
-WIRE_VERSION = 6
+WIRE_VERSION = 7
 """Version of the wire; both ends must have the same. History: `schema/VERSIONS.md`."""
 MAGIC = b"IODY"
 MAX_PAYLOAD_BYTES = 16 << 20

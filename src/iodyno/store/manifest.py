@@ -17,21 +17,11 @@ from typing import Any, Literal
 from iodyno.core.errors import StoreError
 from iodyno.core.factor import parameter_of
 from iodyno.core.script.parameters import workload_of_stored
+from iodyno.store.older_names import in_present_words
 from iodyno.store.schema import CAMPAIGN, MANIFEST, SCHEMA_VERSION, TRIALS
 
 _NUMBERS = ("size", "duration", "count", "rate", "bit_rate", "share")
 """Kinds of parameters whose levels are numbers, but where they are drawn from a law."""
-_RENAMED_IN = 5
-_RENAMED: Mapping[str, str] = {
-    "cycles_per_kbyte": "cycles_per_kib",
-    "doubts": "warnings",
-    "knobs": "tunables",
-    "knob_changed": "tunable_changed",
-    "knob_left": "tunable_left",
-    "knob_not_obtained": "tunable_not_obtained",
-    "knob_not_restored": "tunable_not_restored",
-}
-"""Names of versions before `_RENAMED_IN`, and what they are now."""
 _TRIAL_NAME = re.compile(r"[0-9]{5,}-[0-9]+")
 
 
@@ -145,21 +135,7 @@ def read_json(path: Path) -> dict[str, Any]:
             where=str(path),
             advice="upgrade: pip install --upgrade iodyno",
         )
-    return value if value["schema_version"] >= _RENAMED_IN else _with_new_names(value)
-
-
-def _with_new_names(value: Any) -> Any:
-    """Return what an older version wrote, in the words of this one: keys, and texts that are a name as a whole, or a host's."""
-    if isinstance(value, dict):
-        return {_new_name(key): _with_new_names(of) for key, of in value.items()}
-    if isinstance(value, list):
-        return [_with_new_names(of) for of in value]
-    return _new_name(value) if isinstance(value, str) else value
-
-
-def _new_name(text: str) -> str:
-    host, dot, name = text.rpartition(".")
-    return f"{host}{dot}{_RENAMED.get(name, name)}"
+    return in_present_words(value)
 
 
 def check_levels(folder: Path, manifest: Mapping[str, Any], header: Mapping[str, Any]) -> None:

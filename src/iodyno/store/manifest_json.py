@@ -116,7 +116,7 @@ class Network(TypedDict, total=False):
     role: Required[Literal["send", "receive"]]
     traffic: Required[dict[str, Traffic]]
     transport: str
-    driver: str
+    engine: str
     interface: str
     batch: int
     ring: Ring | None
@@ -158,7 +158,7 @@ class Job(TypedDict, total=False):
     load: Load
     workload: str
     transport: str
-    driver: str
+    engine: str
     role: str
     direction: str
     connections: int

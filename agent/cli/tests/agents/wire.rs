@@ -8,7 +8,7 @@ use crate::agent::{application, job, network, Agent, AGENT};
 use iodyno_core::frame::encode;
 use iodyno_core::job::{Job, Load};
 use iodyno_core::message::{Command, ErrorCode, JobResult, Message, Record};
-use iodyno_core::network::{Driver, Role};
+use iodyno_core::network::{Engine, Role};
 use iodyno_core::phase::Window;
 use iodyno_core::profile::Owner;
 use iodyno_core::units::{Bytes, Nanos};
@@ -57,9 +57,9 @@ fn outcome(agent: &mut Agent) -> (Vec<Record>, JobResult) {
 
 #[test]
 fn a_trial_between_two_agents_accounts_for_every_byte() {
-    for driver in [Driver::Threads, Driver::Epoll] {
+    for engine in [Engine::Threads, Engine::Epoll] {
         let (mut sender, mut receiver) = (Agent::start(&[]), Agent::start(&[]));
-        let start = start_trial(&mut sender, &mut receiver, |job| network(job).driver = driver);
+        let start = start_trial(&mut sender, &mut receiver, |job| network(job).engine = engine);
         let (sent_records, sent) = outcome(&mut sender);
         let (received_records, received) = outcome(&mut receiver);
         for (records, result) in [(&sent_records, &sent), (&received_records, &received)] {

@@ -9,7 +9,7 @@ use std::os::fd::BorrowedFd;
 use iodyno_core::histogram::Recorder;
 use iodyno_core::job::Job;
 use iodyno_core::limits::DATAGRAM_HEADER_BYTES;
-use iodyno_core::network::{Driver, Network};
+use iodyno_core::network::{Engine, Network};
 use iodyno_core::units::Nanos;
 use iodyno_sys::datagram::Patience;
 use iodyno_sys::epoll::{Epoll, Events, Interest};
@@ -141,7 +141,7 @@ impl Waiting {
         if port.gathers() {
             return Ok(Waiting::Gathered(false));
         }
-        if job.load.driver == Driver::Threads {
+        if job.load.engine == Engine::Threads {
             return Ok(Waiting::InCall);
         }
         let epoll = Epoll::new()?;

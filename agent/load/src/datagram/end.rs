@@ -2,7 +2,7 @@
 
 use std::os::fd::{AsFd, BorrowedFd};
 
-use iodyno_core::network::Driver;
+use iodyno_core::network::Engine;
 use iodyno_sys::affinity;
 
 use crate::connections::{is_server, Connections};
@@ -13,7 +13,7 @@ use crate::transport::datagram::Mark;
 pub(super) fn settle(shared: &Connections, number: usize) -> Result<(), LoadError> {
     let own = [shared.cpus[number % shared.cpus.len()]];
     // One of many threads goes where the scheduler puts it; one a CPU stays there.
-    let spread = shared.job.load.driver == Driver::Threads && !is_server(&shared.job.load);
+    let spread = shared.job.load.engine == Engine::Threads && !is_server(&shared.job.load);
     let cpus = if spread { &shared.cpus[..] } else { &own };
     affinity::restrict(cpus).map_err(|error| LoadError::refused(&error, "run on the CPUs of the job", "cpus"))
 }

@@ -4,7 +4,7 @@
 //! client: requests under way, by number ─▶ server: one socket for all flows, answers to where it came from
 //! sender: numbers without a gap         ─▶ receiver: a window of numbers tells lost from late
 //! ```
-//! Connections, which have an order and an end, are driven by `workload` and `driver` instead.
+//! Connections, which have an order and an end, are driven by `workload` and `engine` instead.
 
 mod answer;
 mod client;
@@ -18,7 +18,7 @@ pub(crate) mod sequence;
 mod server;
 mod transmit;
 
-use iodyno_core::network::{Driver, Role, TrafficKind};
+use iodyno_core::network::{Engine, Role, TrafficKind};
 
 use answer::Answers;
 use receive::Receipts;
@@ -30,8 +30,8 @@ use crate::rings;
 pub(crate) fn work(shared: &Connections, number: usize) {
     let job = &shared.job;
     match (job.load.kind(), job.load.role) {
-        _ if job.load.driver == Driver::Rings && is_server(&job.load) => rings::drive(shared, number),
-        _ if job.load.driver == Driver::Reflector => rings::reflector::drive(shared, number),
+        _ if job.load.engine == Engine::Rings && is_server(&job.load) => rings::drive(shared, number),
+        _ if job.load.engine == Engine::Reflector => rings::reflector::drive(shared, number),
         (TrafficKind::RequestResponse, Role::Send) => client::drive(shared, number),
         (TrafficKind::RequestResponse, Role::Receive) => server::serve::<Answers>(shared, number),
         (TrafficKind::Stream, Role::Send) => transmit::drive(shared, number),

@@ -6,7 +6,7 @@
 use std::io;
 use std::os::fd::BorrowedFd;
 
-use iodyno_core::network::{Driver, Interface, Role, TrafficKind};
+use iodyno_core::network::{Engine, Interface, Role, TrafficKind};
 use iodyno_core::units::Nanos;
 use iodyno_sys::datagram::{Calls, Incoming, Outgoing, Patience, MOST_SEGMENTS};
 use iodyno_sys::datagram_ring::{Came, DatagramRing, Happened, Shape};
@@ -94,13 +94,13 @@ impl<'a> Port<'a> {
         let job = &shared.job;
         let memory = |error: io::Error| LoadError::refused(&error, "get memory for buffers", "message_bytes");
         let batch = job.load.batch as usize;
-        let (way, room) = match job.load.driver {
-            Driver::IoUring => {
+        let (way, room) = match job.load.engine {
+            Engine::IoUring => {
                 let room = if batch > 1 { batch } else { RING_ROOM };
                 (Way::Ring(Box::new(Ring::open(shared, &sockets, room, taken, given)?)), room)
             }
-            Driver::Rings => (Way::Frames(Box::new(Frames::open(shared, &sockets)?)), RING_ROOM),
-            Driver::Threads | Driver::Epoll | Driver::RoundRobin | Driver::Reflector => {
+            Engine::Rings => (Way::Frames(Box::new(Frames::open(shared, &sockets)?)), RING_ROOM),
+            Engine::Threads | Engine::Epoll | Engine::RoundRobin | Engine::Reflector => {
                 let joined = most_joined(&job.load) as usize;
                 let calls = match calls(job.load.interface) {
                     Calls::Plain | Calls::Message if joined > 1 => Calls::Batch,
@@ -315,7 +315,7 @@ impl Ring {
             zero_copy: job.load.interface == Interface::ZeroCopy,
         };
         let ring = DatagramRing::new(sockets, shape, shared.source.bytes())
-            .map_err(|error| LoadError::refused(&error, "set up io_uring", "driver"))?;
+            .map_err(|error| LoadError::refused(&error, "set up io_uring", "engine"))?;
         Ok(Ring {
             ring,
             written: Vec::with_capacity(slots),

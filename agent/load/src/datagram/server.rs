@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use iodyno_core::histogram::Recorder;
 use iodyno_core::job::Job;
-use iodyno_core::network::{Driver, Network, TrafficKind};
+use iodyno_core::network::{Engine, Network, TrafficKind};
 use iodyno_core::units::Nanos;
 use iodyno_sys::datagram::{self, Patience};
 use iodyno_sys::epoll::{Epoll, Events, Interest};
@@ -110,14 +110,14 @@ enum Waiting {
 impl Waiting {
     fn on(shared: &Connections, number: usize) -> Result<Self, LoadError> {
         let socket = shared.sockets[number].as_fd();
-        let refused = |error: std::io::Error| LoadError::refused(&error, "wait on the socket", "driver");
-        if shared.job.load.driver == Driver::IoUring {
+        let refused = |error: std::io::Error| LoadError::refused(&error, "wait on the socket", "engine");
+        if shared.job.load.engine == Engine::IoUring {
             return Ok(Waiting::Ring);
         }
         if shared.job.load.spins() {
             return Ok(Waiting::Spinning);
         }
-        if shared.job.load.driver == Driver::Epoll {
+        if shared.job.load.engine == Engine::Epoll {
             let epoll = Epoll::new().map_err(refused)?;
             epoll.add(socket, Interest::Readable, 0).map_err(refused)?;
             return Ok(Waiting::Epoll(epoll, Events::with_capacity(1)));

@@ -7,7 +7,7 @@ use std::os::fd::BorrowedFd;
 
 use iodyno_core::histogram::Recorder;
 use iodyno_core::limits::DATAGRAM_HEADER_BYTES;
-use iodyno_core::network::Driver;
+use iodyno_core::network::Engine;
 use iodyno_core::units::Nanos;
 use iodyno_sys::datagram::Patience;
 use iodyno_sys::epoll::{Epoll, Events, Interest};
@@ -71,7 +71,7 @@ pub(super) fn drive(shared: &Connections, number: usize) {
         })
         .collect();
     // On a ring, flows take turns: what one of them waits for is what all wait for.
-    let waiting = match (job.load.driver == Driver::Epoll).then(|| wait_on(&flows)).transpose() {
+    let waiting = match (job.load.engine == Engine::Epoll).then(|| wait_on(&flows)).transpose() {
         Ok(waiting) => waiting,
         Err(error) => return shared.report(LoadError::refused(&error, "wait on the sockets", "connections")),
     };
@@ -94,7 +94,7 @@ pub(super) fn drive(shared: &Connections, number: usize) {
                 sender.send_when_due(&mut flows, arrivals, claims, (claimed, due));
             }
         }
-        None if job.load.driver == Driver::Threads => sender.send_alone(&mut flows),
+        None if job.load.engine == Engine::Threads => sender.send_alone(&mut flows),
         None => sender.send_by_turns(&mut flows),
         Some((epoll, events)) => sender.send_in_turns(&mut flows, &epoll, events),
     }

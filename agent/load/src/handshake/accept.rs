@@ -51,7 +51,7 @@ impl Listener {
             socket::set(socket.as_fd(), Setting::ReuseAddress, 1).map_err(refused)?;
         }
         let (socket, address) = meeting::bind(socket, &address).map_err(refused)?;
-        if job.load.connects_anew() && blocking(job.load.driver) {
+        if job.load.connects_anew() && blocking(job.load.engine) {
             // Before anybody can come: what waits in the backlog has the times of the socket as it was then.
             socket::set_timeouts(socket.as_fd(), CALL_LOOK).map_err(refused)?;
         }
@@ -69,7 +69,7 @@ impl Listener {
         let (sockets, obtained, foreign) =
             Door::open(&job, socket.as_fd(), address.clone())?.keep_all(&cancel)?;
         if job.load.connects_anew() {
-            socket::set_blocking(socket.as_fd(), blocking(job.load.driver))
+            socket::set_blocking(socket.as_fd(), blocking(job.load.engine))
                 .map_err(|error| LoadError::refused(&error, "listen", &address.to_string()))?;
             let connections = Connections::new(&job, Vec::new(), Vec::new(), Some(socket), &cancel)?;
             return Prepared::new(connections, obtained, foreign);
@@ -217,7 +217,7 @@ impl<'a> Door<'a> {
             .epoll
             .remove(socket.as_fd())
             .and_then(|()| socket::send(socket.as_fd(), &[ACKNOWLEDGED]).map(drop))
-            .and_then(|()| socket::set_blocking(socket.as_fd(), blocking(self.job.load.driver)));
+            .and_then(|()| socket::set_blocking(socket.as_fd(), blocking(self.job.load.engine)));
         outcome.map_err(|error| {
             LoadError::new(
                 ErrorCode::Transport,

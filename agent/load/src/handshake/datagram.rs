@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use iodyno_core::job::Job;
 use iodyno_core::message::ErrorCode;
-use iodyno_core::network::{Driver, Interface, Network, Role, SocketOptionsObtained, TrafficKind};
+use iodyno_core::network::{Engine, Interface, Network, Role, SocketOptionsObtained, TrafficKind};
 use iodyno_core::units::{Bytes, Nanos};
 use iodyno_sys::datagram::{self, Calls, Incoming, Outgoing, Patience};
 use iodyno_sys::epoll::{Epoll, Events, Interest};
@@ -92,7 +92,7 @@ impl Listener {
 /// Sockets and threads of a server: one a CPU of the job, and no more than there are flows.
 fn server_threads(job: &Job<Network>) -> Result<usize, LoadError> {
     // What a ring takes goes to one thread, whatever the flow.
-    if job.load.driver == Driver::Rings {
+    if job.load.engine == Engine::Rings {
         return Ok(1);
     }
     Ok(cpus_of(job)?.len().clamp(1, job.load.connections as usize))
@@ -199,7 +199,7 @@ pub(super) fn all(
         say_hello(job, batch, first, address, deadline, cancel)?;
     }
     for socket in &sockets {
-        socket::set_blocking(socket.as_fd(), blocking(job.load.driver))
+        socket::set_blocking(socket.as_fd(), blocking(job.load.engine))
             .and_then(|()| {
                 datagram::wait_at_most(socket.as_fd(), job.load.answer_timeout_ns.min(LONGEST_WAIT))
             })

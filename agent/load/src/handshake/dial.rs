@@ -125,7 +125,7 @@ impl Dialler<'_> {
         let Some(Dialling { socket, .. }) = self.dialling.remove(&index) else { return Ok(()) };
         self.epoll
             .remove(socket.as_fd())
-            .and_then(|()| socket::set_blocking(socket.as_fd(), blocking(self.job.load.driver)))
+            .and_then(|()| socket::set_blocking(socket.as_fd(), blocking(self.job.load.engine)))
             .map_err(|error| self.refused(&error, index))?;
         options::ask_last(socket.as_fd(), self.job)?;
         self.options.add(socket.as_fd());

@@ -25,7 +25,7 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 
 use iodyno_core::job::Job;
 use iodyno_core::message::ErrorCode;
-use iodyno_core::network::{Driver, Network, Role, SocketOptionsObtained, Transport};
+use iodyno_core::network::{Engine, Network, Role, SocketOptionsObtained, Transport};
 use iodyno_core::units::Nanos;
 use iodyno_sys::{clock, errno, limits, socket};
 
@@ -96,7 +96,7 @@ fn sessions(job: &Job<Network>, sockets: &[OwnedFd], cancel: &Cancel) -> Result<
         return Ok(Vec::new());
     }
     let until = clock::monotonic().plus(time_for_all(job.load.connections));
-    tls::establish(job, sockets, blocking(job.load.driver), until, cancel)
+    tls::establish(job, sockets, blocking(job.load.engine), until, cancel)
 }
 
 fn wrong_role(wanted: &str) -> LoadError {
@@ -163,9 +163,9 @@ fn time_for_all(connections: u32) -> Nanos {
     Nanos::SECOND.plus(Nanos(9_000_000_000 + u64::from(connections) * 1_000_000))
 }
 
-/// Calls that wait: for the drivers that block, and for `io_uring`, which gives up otherwise instead of waiting itself.
-fn blocking(driver: Driver) -> bool {
-    matches!(driver, Driver::Threads | Driver::RoundRobin | Driver::IoUring)
+/// Calls that wait: for the engines that block, and for `io_uring`, which gives up otherwise instead of waiting itself.
+fn blocking(engine: Engine) -> bool {
+    matches!(engine, Engine::Threads | Engine::RoundRobin | Engine::IoUring)
 }
 
 pub(crate) fn preamble(token: [u8; 16], connection: u32) -> [u8; PREAMBLE_BYTES] {

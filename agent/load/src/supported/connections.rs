@@ -1,7 +1,7 @@
 //! Loads on connections, which have an order and an end.
 
 use iodyno_core::network::{
-    Direction, Driver, Interface, Network, Role, Stream, Traffic, TrafficKind, Transport,
+    Direction, Engine, Interface, Network, Role, Stream, Traffic, TrafficKind, Transport,
 };
 use iodyno_sys::{stream_ring, vsock};
 
@@ -12,20 +12,20 @@ use crate::error::LoadError;
 struct Row {
     workloads: &'static [TrafficKind],
     transports: &'static [Transport],
-    drivers: &'static [Driver],
+    engines: &'static [Engine],
     interfaces: &'static [Interface],
 }
 
 /// Connections that are sockets and carry bytes as they are.
 const SOCKETS: &[Transport] = &[Transport::Tcp, Transport::Unix, Transport::Vsock];
-const READINESS: &[Driver] = &[Driver::Threads, Driver::Epoll];
+const READINESS: &[Engine] = &[Engine::Threads, Engine::Epoll];
 
 /// Everything that can be made.
 const ROWS: &[Row] = &[
     Row {
         workloads: &[TrafficKind::Stream],
         transports: &[Transport::Tcp],
-        drivers: READINESS,
+        engines: READINESS,
         interfaces: &[
             Interface::ReadWrite,
             Interface::Message,
@@ -39,7 +39,7 @@ const ROWS: &[Row] = &[
     Row {
         workloads: &[TrafficKind::Stream],
         transports: &[Transport::Unix],
-        drivers: READINESS,
+        engines: READINESS,
         interfaces: &[
             Interface::ReadWrite,
             Interface::Message,
@@ -51,63 +51,63 @@ const ROWS: &[Row] = &[
     Row {
         workloads: &[TrafficKind::Stream],
         transports: &[Transport::Vsock],
-        drivers: READINESS,
+        engines: READINESS,
         interfaces: &[Interface::ReadWrite, Interface::Message, Interface::Batch],
     },
     Row {
         workloads: &[TrafficKind::RequestResponse],
         transports: SOCKETS,
-        drivers: READINESS,
+        engines: READINESS,
         interfaces: &[Interface::ReadWrite, Interface::Message],
     },
     Row {
         workloads: &[TrafficKind::Stream],
         transports: SOCKETS,
-        drivers: &[Driver::RoundRobin],
+        engines: &[Engine::RoundRobin],
         interfaces: &[Interface::ReadWrite],
     },
     Row {
         workloads: &[TrafficKind::Stream, TrafficKind::RequestResponse],
         transports: &[Transport::Tcp],
-        drivers: &[Driver::IoUring],
+        engines: &[Engine::IoUring],
         interfaces: &[Interface::ReadWrite, Interface::ZeroCopy],
     },
     Row {
         workloads: &[TrafficKind::Stream, TrafficKind::RequestResponse],
         transports: &[Transport::Unix, Transport::Vsock],
-        drivers: &[Driver::IoUring],
+        engines: &[Engine::IoUring],
         interfaces: &[Interface::ReadWrite],
     },
     Row {
         workloads: &[TrafficKind::Stream],
         transports: SOCKETS,
-        drivers: &[Driver::IoUring],
+        engines: &[Engine::IoUring],
         interfaces: &[Interface::Batch],
     },
     Row {
         workloads: &[TrafficKind::ConnectRequestResponse],
         transports: &[Transport::Tcp, Transport::Unix, Transport::Vsock, Transport::Tls],
-        drivers: READINESS,
+        engines: READINESS,
         interfaces: &[Interface::ReadWrite],
     },
     // Its records are made in the agent: no other call would move them differently.
     Row {
         workloads: &[TrafficKind::Stream, TrafficKind::RequestResponse],
         transports: &[Transport::Tls],
-        drivers: READINESS,
+        engines: READINESS,
         interfaces: &[Interface::ReadWrite],
     },
     // Several messages fill its records.
     Row {
         workloads: &[TrafficKind::Stream],
         transports: &[Transport::Tls],
-        drivers: READINESS,
+        engines: READINESS,
         interfaces: &[Interface::Batch],
     },
     Row {
         workloads: &[TrafficKind::Stream],
         transports: &[Transport::Null],
-        drivers: READINESS,
+        engines: READINESS,
         interfaces: &[Interface::ReadWrite],
     },
 ];
@@ -117,11 +117,11 @@ pub(super) fn supports(load: &Network) -> Result<(), LoadError> {
     let mut rows: Vec<&Row> = ROWS.iter().collect();
     narrow(&mut rows, "workload", load.kind(), |row| row.workloads)?;
     narrow(&mut rows, "transport", load.transport, |row| row.transports)?;
-    narrow(&mut rows, "driver", load.driver, |row| row.drivers)?;
+    narrow(&mut rows, "engine", load.engine, |row| row.engines)?;
     narrow(&mut rows, "interface", load.interface, |row| row.interfaces)?;
-    if load.driver == Driver::IoUring {
+    if load.engine == Engine::IoUring {
         stream_ring::available()
-            .map_err(|why| unsupported(why, "driver", "take epoll or threads on this host"))?;
+            .map_err(|why| unsupported(why, "engine", "take epoll or threads on this host"))?;
     }
     if load.transport == Transport::Vsock {
         let context = load.address.as_deref().and_then(|address| address.split_once(':')?.0.parse().ok());
@@ -142,7 +142,7 @@ pub(super) fn supports(load: &Network) -> Result<(), LoadError> {
             )?;
         }
     }
-    let by_io_uring = load.arrivals.is_some() && load.driver == Driver::IoUring;
+    let by_io_uring = load.arrivals.is_some() && load.engine == Engine::IoUring;
     hold(&[(by_io_uring, "arrivals", "arrivals by io_uring", "take threads or epoll")], says)
 }
 
@@ -185,7 +185,7 @@ fn says(found: &str) -> String {
 
 fn streams(load: &Network, stream: &Stream) -> Result<(), LoadError> {
     let application = stream.application;
-    let (round_robin, bursts) = (load.driver == Driver::RoundRobin, application.burst > 1);
+    let (round_robin, bursts) = (load.engine == Engine::RoundRobin, application.burst > 1);
     let both = stream.direction == Direction::Both;
     let joins =
         [Interface::ReadWrite, Interface::Message, Interface::Batch, Interface::ZeroCopy, Interface::Splice];
@@ -209,7 +209,7 @@ fn streams(load: &Network, stream: &Stream) -> Result<(), LoadError> {
             "take tcp",
         ),
         (
-            stream.cork && load.driver == Driver::IoUring,
+            stream.cork && load.engine == Engine::IoUring,
             "cork",
             "corking by io_uring",
             "take threads or epoll",
@@ -252,13 +252,13 @@ fn streams(load: &Network, stream: &Stream) -> Result<(), LoadError> {
         ),
         (
             round_robin && (stream.cork || stream.discards),
-            "driver",
+            "engine",
             "corking or discarding by round robin",
             "leave cork and `receive: discard` away, or take threads or epoll",
         ),
         (
             round_robin && (load.arrivals.is_some() || bursts || application.is_any()),
-            "driver",
+            "engine",
             "arrivals, bursts, pauses or locks by round robin",
             "take threads or epoll: who waits for one connection is late for the others",
         ),
@@ -274,9 +274,9 @@ fn streams(load: &Network, stream: &Stream) -> Result<(), LoadError> {
 
 fn exchanges(load: &Network) -> Result<(), LoadError> {
     let Traffic::RequestResponse(exchange) = &load.traffic else { return Ok(()) };
-    let (application, by_io_uring) = (exchange.application, load.driver == Driver::IoUring);
+    let (application, by_io_uring) = (exchange.application, load.engine == Engine::IoUring);
     // While it blocks in a send it does not read, and the other end, which it waits for, blocks, too.
-    let blocks = load.role == Role::Send && load.driver == Driver::Threads;
+    let blocks = load.role == Role::Send && load.engine == Engine::Threads;
     let (multiplexed, pipelined) = (exchange.multiplexed, exchange.outstanding > 1);
     let under_way = format!("{} requests under way on a connection", exchange.outstanding);
     let with = |more| format!("{under_way} {more}");
@@ -290,16 +290,16 @@ fn exchanges(load: &Network) -> Result<(), LoadError> {
             "leave it away, or take a stream over tcp; a reader of requests must not wait for more",
         ),
         (
-            exchange.spins && load.driver != Driver::Epoll,
+            exchange.spins && load.engine != Engine::Epoll,
             "spins",
             "looking again and again",
-            "take driver epoll: blocking calls and io_uring sleep in the kernel",
+            "take engine epoll: blocking calls and io_uring sleep in the kernel",
         ),
         (
             multiplexed && (by_io_uring || blocks),
             "multiplexed",
-            "identifiers by a driver that does not wait for either way",
-            "take driver epoll",
+            "identifiers by an engine that does not wait for either way",
+            "take engine epoll",
         ),
         (
             multiplexed && (!SOCKETS.contains(&load.transport) || load.interface != Interface::ReadWrite),
@@ -320,7 +320,7 @@ fn exchanges(load: &Network) -> Result<(), LoadError> {
             "take more connections",
         ),
         (pipelined && by_io_uring, "outstanding", &*ringed, "take epoll"),
-        (pipelined && blocks, "outstanding", &*blocked, "take driver epoll"),
+        (pipelined && blocks, "outstanding", &*blocked, "take engine epoll"),
         (pipelined && load.arrivals.is_some(), "outstanding", &*arriving, "take more connections"),
         (pipelined && application.is_any(), "outstanding", &*pausing, "take more connections"),
     ];
@@ -347,13 +347,13 @@ mod tests {
         let refused = supports(&files).unwrap_err();
         assert_eq!((refused.place.as_str(), refused.code), ("interface", ErrorCode::Unsupported));
         assert!(refused.what.contains("sendfile") && refused.advice.contains("read_write"), "{refused}");
-        let round_robin = Network { driver: Driver::RoundRobin, ..load.clone() };
+        let round_robin = Network { engine: Engine::RoundRobin, ..load.clone() };
         assert_eq!(supports(&round_robin), Ok(()));
         let both = Stream { direction: Direction::Both, ..Stream::default() };
         let traffic = Traffic::Stream(both.clone());
         assert_eq!(place(&Network { traffic, ..round_robin.clone() }), "direction");
         let traffic = TrafficKind::RequestResponse.into();
-        assert_eq!(place(&Network { traffic, ..round_robin }), "driver");
+        assert_eq!(place(&Network { traffic, ..round_robin }), "engine");
         let application = Application { compute_ns: Nanos(1), ..Application::default() };
         let traffic = Traffic::Stream(Stream { application, ..both });
         assert_eq!(place(&Network { traffic, ..load }), "direction");

@@ -1,28 +1,28 @@
 //! Loads whose messages are datagrams.
 
-use iodyno_core::network::{Direction, Driver, Interface, Network, Role, Transport};
+use iodyno_core::network::{Direction, Engine, Interface, Network, Role, Transport};
 use iodyno_sys::datagram_ring;
 
 use super::{hold, unsupported};
 use crate::error::LoadError;
 
 pub(super) fn supports(load: &Network) -> Result<(), LoadError> {
-    match load.driver {
-        Driver::IoUring => datagram_ring::available()
-            .map_err(|why| unsupported(why, "driver", "take epoll or threads on this host"))?,
-        Driver::RoundRobin => {
+    match load.engine {
+        Engine::IoUring => datagram_ring::available()
+            .map_err(|why| unsupported(why, "engine", "take epoll or threads on this host"))?,
+        Engine::RoundRobin => {
             let what = "datagrams that may never come are not waited for one flow after the other".to_owned();
-            return Err(unsupported(what, "driver", "take threads or epoll"));
+            return Err(unsupported(what, "engine", "take threads or epoll"));
         }
         _ => {}
     }
-    let (on_a_ring, by_io_uring) = (load.driver == Driver::Rings, load.driver == Driver::IoUring);
-    let blocks = load.driver == Driver::Threads && load.role == Role::Send;
+    let (on_a_ring, by_io_uring) = (load.engine == Engine::Rings, load.engine == Engine::IoUring);
+    let blocks = load.engine == Engine::Threads && load.role == Role::Send;
     let missing = "it is not there for datagrams";
     let reliable = "an answer may never come, and whoever waits for the lock would wait for it";
     let (application, stream) = (load.application(), load.stream().cloned().unwrap_or_default());
     let rules = [
-        (load.transport != Transport::Udp && !on_a_ring, "driver", "its frames lie in a ring", "take rings"),
+        (load.transport != Transport::Udp && !on_a_ring, "engine", "its frames lie in a ring", "take rings"),
         (
             on_a_ring && load.interface != Interface::ReadWrite,
             "interface",
@@ -42,7 +42,7 @@ pub(super) fn supports(load: &Network) -> Result<(), LoadError> {
             "take threads",
         ),
         (
-            matches!(load.driver, Driver::Threads | Driver::Epoll)
+            matches!(load.engine, Engine::Threads | Engine::Epoll)
                 && !matches!(
                     load.interface,
                     Interface::ReadWrite | Interface::Message | Interface::Batch | Interface::Segments
@@ -76,10 +76,10 @@ pub(super) fn supports(load: &Network) -> Result<(), LoadError> {
             "take another interface, or one size",
         ),
         (
-            load.arrivals.is_some() && load.outstanding() > 1 && load.driver == Driver::Threads,
+            load.arrivals.is_some() && load.outstanding() > 1 && load.engine == Engine::Threads,
             "outstanding",
             "a thread that waits for an answer cannot begin another request in time",
-            "take the driver epoll",
+            "take the engine epoll",
         ),
     ];
     hold(&rules, |found| format!("the load cannot be made like this over UDP: {found}"))

@@ -5,7 +5,7 @@ mod datagrams;
 mod rings;
 
 use iodyno_core::message::ErrorCode;
-use iodyno_core::network::{Driver, Network, Transport};
+use iodyno_core::network::{Engine, Network, Transport};
 
 use crate::error::LoadError;
 
@@ -26,9 +26,9 @@ pub fn supports(load: &Network) -> Result<(), LoadError> {
     if !load.transport.is_datagram() || load.connects_anew() {
         return connections::supports(load);
     }
-    match load.driver {
-        Driver::Reflector => rings::reflects(load),
-        Driver::Rings => rings::serves(load).and_then(|()| datagrams::supports(load)),
+    match load.engine {
+        Engine::Reflector => rings::reflects(load),
+        Engine::Rings => rings::serves(load).and_then(|()| datagrams::supports(load)),
         _ => datagrams::supports(load),
     }
 }

@@ -63,7 +63,7 @@ pub(super) fn reflects(load: &Network) -> Result<(), LoadError> {
 #[cfg(test)]
 mod tests {
     use iodyno_core::message::ErrorCode;
-    use iodyno_core::network::{Application, Driver, RequestResponse, Ring, Traffic, TrafficKind};
+    use iodyno_core::network::{Application, Engine, RequestResponse, Ring, Traffic, TrafficKind};
     use iodyno_core::units::Nanos;
 
     use super::*;
@@ -74,7 +74,7 @@ mod tests {
             role: Role::Receive,
             traffic: TrafficKind::RequestResponse.into(),
             transport,
-            driver: Driver::Rings,
+            engine: Engine::Rings,
             ring: Some(ring),
             ..Network::default()
         }

@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use iodyno_core::network::{Driver, Interface, Network};
+use iodyno_core::network::{Engine, Interface, Network};
 use iodyno_core::units::Nanos;
 use iodyno_sys::buffer::{ReceiveScratch, SendSource};
 use iodyno_sys::socket::{self, Direction};
@@ -44,7 +44,7 @@ impl Means {
         }
         for socket in sockets {
             match load.interface {
-                Interface::ZeroCopy if load.driver != Driver::IoUring => {
+                Interface::ZeroCopy if load.engine != Engine::IoUring => {
                     stream_calls::allow_zero_copy(socket.as_fd())?;
                 }
                 Interface::Splice => means.pipes.push(stream_calls::pipe(LONGEST_CALL_BYTES as usize)?),
@@ -101,7 +101,7 @@ impl<'a> Calls<'a> {
             by_message: job.load.interface == Interface::Message,
             discards: stream.is_some_and(|stream| stream.discards),
             more: stream.is_some_and(|stream| stream.cork),
-            blocks: matches!(job.load.driver, Driver::Threads | Driver::RoundRobin),
+            blocks: matches!(job.load.engine, Engine::Threads | Engine::RoundRobin),
         }
     }
 

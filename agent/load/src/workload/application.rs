@@ -31,7 +31,7 @@ pub(crate) struct Application<'a, A> {
     left: u32,
     /// Whether what comes before the write of an operation is still to be done.
     fresh: bool,
-    /// Begin of the pause that the driver was told to make; 0: none.
+    /// Begin of the pause that the engine was told to make; 0: none.
     paused: u64,
 }
 

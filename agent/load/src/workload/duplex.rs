@@ -1,5 +1,5 @@
-//! A stream both ways at once on one connection, by a worker that does not block. A driver with a thread a
-//! connection has two of them instead, one for each way ([`crate::driver::work`]).
+//! A stream both ways at once on one connection, by a worker that does not block. An engine with a thread a
+//! connection has two of them instead, one for each way ([`crate::engine::work`]).
 
 use iodyno_core::network::Network;
 use iodyno_sys::epoll::Interest;

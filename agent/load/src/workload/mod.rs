@@ -34,7 +34,7 @@ pub(crate) enum Step {
     Failed(i32),
 }
 
-/// One end of a workload on one connection, a call at a time. The driver decides whose turn it is.
+/// One end of a workload on one connection, a call at a time. The engine decides whose turn it is.
 pub(crate) trait Activity {
     /// Whether it goes on until the load is due to stop; otherwise until the peer ends.
     const UNTIL_DUE: bool;
@@ -65,7 +65,7 @@ pub(crate) trait Activity {
     fn computes_next(&self) -> bool {
         true
     }
-    /// Calls that a driver makes on one of its `connections` before it turns to the next.
+    /// Calls that an engine makes on one of its `connections` before it turns to the next.
     fn calls_per_visit(&self, connections: usize) -> u32;
     /// Makes one call and counts what it did. Begins at `worker.now` and moves it to the end of the call.
     fn step(&mut self, link: &impl Link, worker: &mut Worker<'_>, cell: &Cell) -> Step;

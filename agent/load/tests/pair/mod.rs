@@ -8,7 +8,7 @@ use std::thread;
 use iodyno_core::histogram::Snapshot;
 use iodyno_core::job::Job;
 use iodyno_core::network::{
-    Application, ConnectRequestResponse, Driver, Network, RequestResponse, Role, Stream, Traffic, Transport,
+    Application, ConnectRequestResponse, Engine, Network, RequestResponse, Role, Stream, Traffic, Transport,
 };
 use iodyno_core::phase::Windows;
 use iodyno_core::units::{Bytes, Nanos};
@@ -19,34 +19,34 @@ use iodyno_sys::clock;
 pub const TOKEN: &str = "000102030405060708090a0b0c0d0e0f";
 /// Milliseconds in nanoseconds.
 pub const MS: u64 = 1_000_000;
-/// The drivers that every host has.
-pub const DRIVERS: [Driver; 2] = [Driver::Threads, Driver::Epoll];
+/// The engines that every host has.
+pub const ENGINES: [Engine; 2] = [Engine::Threads, Engine::Epoll];
 
 /// Those and `io_uring`, where this host allows it.
-pub fn drivers() -> Vec<Driver> {
-    let mut drivers = DRIVERS.to_vec();
+pub fn engines() -> Vec<Engine> {
+    let mut engines = ENGINES.to_vec();
     match iodyno_sys::stream_ring::available() {
-        Ok(()) => drivers.push(Driver::IoUring),
+        Ok(()) => engines.push(Engine::IoUring),
         Err(why) => eprintln!("not tested with io_uring: {why}"),
     }
-    drivers
+    engines
 }
 
 /// Those and the one that only streams one way have.
-pub fn stream_drivers() -> Vec<Driver> {
-    let mut drivers = drivers();
-    drivers.push(Driver::RoundRobin);
-    drivers
+pub fn stream_engines() -> Vec<Engine> {
+    let mut engines = engines();
+    engines.push(Engine::RoundRobin);
+    engines
 }
 
 /// A job with the load on for `load_ms`.
-pub fn job(role: Role, driver: Driver, connections: u32, message: u64, load_ms: u64) -> Job<Network> {
+pub fn job(role: Role, engine: Engine, connections: u32, message: u64, load_ms: u64) -> Job<Network> {
     Job {
         trial: "test".to_owned(),
         token: TOKEN.to_owned(),
         load: Network {
             role,
-            driver,
+            engine,
             connections,
             message_bytes: Bytes(message),
             address: Some("127.0.0.1:0".to_owned()),

@@ -1,17 +1,17 @@
 //! Streams of bytes of which one call hands several messages over, and receivers that have the kernel drop what comes.
 
-use crate::pair::{both_moved, check_consistent, drivers, job, over, run_until, with, Parts};
+use crate::pair::{both_moved, check_consistent, engines, job, over, run_until, with, Parts};
 use iodyno_core::arrivals::Sizes;
 use iodyno_core::histogram::Snapshot;
 use iodyno_core::job::Job;
-use iodyno_core::network::{Direction, Driver, Interface, Network, Role, SocketOptions, Transport};
+use iodyno_core::network::{Direction, Engine, Interface, Network, Role, SocketOptions, Transport};
 use iodyno_core::units::Bytes;
 use iodyno_load::{supports, Totals};
 
 const MESSAGE: u64 = 1_000;
 
-fn batches_of(batch: u32, transport: Transport, driver: Driver, message: u64) -> Job<Network> {
-    let plain = over(transport, job(Role::Send, driver, 3, message, 100));
+fn batches_of(batch: u32, transport: Transport, engine: Engine, message: u64) -> Job<Network> {
+    let plain = over(transport, job(Role::Send, engine, 3, message, 100));
     with(plain, |job| {
         job.load.interface = Interface::Batch;
         job.load.batch = batch;
@@ -49,15 +49,15 @@ fn whole(case: &str, sender: &Job<Network>, together: u64) {
 
 #[test]
 fn each_message_of_a_call_counts_on_every_transport() {
-    for driver in drivers() {
+    for engine in engines() {
         for transport in [Transport::Tcp, Transport::Unix, Transport::Tls, Transport::Vsock] {
-            let sender = batches_of(16, transport, driver, MESSAGE);
+            let sender = batches_of(16, transport, engine, MESSAGE);
             match supports(&sender.load) {
-                Ok(()) => whole(&format!("{driver:?} {transport:?}"), &sender, 16),
+                Ok(()) => whole(&format!("{engine:?} {transport:?}"), &sender, 16),
                 Err(refused) => {
                     let expected = transport == Transport::Vsock
-                        || transport == Transport::Tls && driver == Driver::IoUring;
-                    assert!(expected, "{driver:?} {transport:?}: {refused}");
+                        || transport == Transport::Tls && engine == Engine::IoUring;
+                    assert!(expected, "{engine:?} {transport:?}: {refused}");
                 }
             }
         }
@@ -66,32 +66,32 @@ fn each_message_of_a_call_counts_on_every_transport() {
 
 #[test]
 fn a_call_that_the_kernel_takes_in_parts_completes_what_is_whole() {
-    for driver in drivers() {
-        let sender = with(batches_of(64, Transport::Tcp, driver, MESSAGE), |job| {
+    for engine in engines() {
+        let sender = with(batches_of(64, Transport::Tcp, engine, MESSAGE), |job| {
             // What the kernel makes of it, some 9 KB, holds a part of a batch of 64 000 bytes.
             job.load.socket =
                 SocketOptions { send_buffer_bytes: Some(Bytes(4_608)), ..SocketOptions::default() };
         });
-        whole(&format!("{driver:?}"), &sender, 64);
+        whole(&format!("{engine:?}"), &sender, 64);
     }
 }
 
 #[test]
 fn long_messages_come_fewer_a_call_and_the_other_end_writes_batches_too() {
-    for driver in drivers() {
-        let long = batches_of(64, Transport::Tcp, driver, 400_000);
-        whole(&format!("{driver:?}, two in a MiB"), &long, 2);
-        let back = with(batches_of(8, Transport::Tcp, driver, MESSAGE), |job| {
+    for engine in engines() {
+        let long = batches_of(64, Transport::Tcp, engine, 400_000);
+        whole(&format!("{engine:?}, two in a MiB"), &long, 2);
+        let back = with(batches_of(8, Transport::Tcp, engine, MESSAGE), |job| {
             job.stream().direction = Direction::Reverse;
         });
-        whole(&format!("{driver:?}, reverse"), &back, 8);
+        whole(&format!("{engine:?}, reverse"), &back, 8);
     }
 }
 
 #[test]
 fn drawn_sizes_keep_their_order_within_calls_and_beyond() {
-    for driver in drivers() {
-        let sender = with(batches_of(64, Transport::Tcp, driver, MESSAGE), |job| {
+    for engine in engines() {
+        let sender = with(batches_of(64, Transport::Tcp, engine, MESSAGE), |job| {
             job.load.connections = 1;
             job.load.message_sizes = Some(Sizes::Trace { sizes_bytes: [1, 1_000, 7].map(Bytes).to_vec() });
         });
@@ -103,16 +103,16 @@ fn drawn_sizes_keep_their_order_within_calls_and_beyond() {
         let whole = operations / 3 * 1_008 + [0, 1, 1_001][(operations % 3) as usize];
         // The stop may have cut the last call off within a message.
         let moved = sent.totals.bytes;
-        assert!((whole..whole + 1_000).contains(&moved), "{driver:?}: {moved} of {whole}");
-        assert_eq!(moved, received.totals.bytes, "{driver:?}");
+        assert!((whole..whole + 1_000).contains(&moved), "{engine:?}: {moved} of {whole}");
+        assert_eq!(moved, received.totals.bytes, "{engine:?}");
     }
 }
 
 #[test]
 fn what_is_discarded_is_counted_as_what_is_read() {
-    for driver in drivers() {
+    for engine in engines() {
         for direction in [Direction::Forward, Direction::Reverse, Direction::Both] {
-            let sender = with(job(Role::Send, driver, 3, 20_001, 100), |job| {
+            let sender = with(job(Role::Send, engine, 3, 20_001, 100), |job| {
                 job.stream().direction = direction;
                 job.stream().discards = true;
             });
@@ -121,7 +121,7 @@ fn what_is_discarded_is_counted_as_what_is_read() {
             });
             let (sent, received) = run_until(&sender, &receiver, both_moved);
             let (sent, received) = (&sent.totals, &received.totals);
-            let case = format!("{driver:?} {direction:?}");
+            let case = format!("{engine:?} {direction:?}");
             for totals in [sent, received] {
                 check_consistent(totals, 3);
                 assert_eq!(totals.connections_lost, 0, "{case}: {:?}", totals.lost_reason);
@@ -138,7 +138,7 @@ fn what_is_discarded_is_counted_as_what_is_read() {
 
 #[test]
 fn what_would_not_be_one_call_or_not_discarded_is_refused() {
-    let batches = batches_of(4, Transport::Tcp, Driver::Threads, MESSAGE);
+    let batches = batches_of(4, Transport::Tcp, Engine::Threads, MESSAGE);
     let bursts = supports(
         &with(batches.clone(), |job| {
             job.application().burst = 2;
@@ -156,7 +156,7 @@ fn what_would_not_be_one_call_or_not_discarded_is_refused() {
     .unwrap_err();
     assert!(works.place == "interface" && works.advice.contains("read_write"), "{works}");
     for transport in [Transport::Unix, Transport::Tls, Transport::Udp] {
-        let receiver = with(job(Role::Receive, Driver::Threads, 1, MESSAGE, 100), |job| {
+        let receiver = with(job(Role::Receive, Engine::Threads, 1, MESSAGE, 100), |job| {
             job.stream().discards = true;
         });
         let refused = supports(

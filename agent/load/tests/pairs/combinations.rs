@@ -1,4 +1,4 @@
-//! Every combination of workload, transport, driver and interface that the load can be made with carries every byte,
+//! Every combination of workload, transport, engine and interface that the load can be made with carries every byte,
 //! ends by itself and loses nothing.
 
 use std::sync::atomic::AtomicBool;
@@ -8,7 +8,7 @@ use std::thread;
 use crate::pair::{both_moved, check_consistent, job, over, run_until, with, Parts};
 use iodyno_core::job::Job;
 use iodyno_core::message::ErrorCode;
-use iodyno_core::network::{Direction, Driver, Interface, Network, Role, Traffic, TrafficKind, Transport};
+use iodyno_core::network::{Direction, Engine, Interface, Network, Role, Traffic, TrafficKind, Transport};
 use iodyno_core::units::Bytes;
 use iodyno_load::{supports, Finished, Totals};
 
@@ -16,7 +16,7 @@ const WORKLOADS: [TrafficKind; 3] =
     [TrafficKind::Stream, TrafficKind::RequestResponse, TrafficKind::ConnectRequestResponse];
 /// Those whose two ends can be made of one address here; datagrams may be lost and have tests of their own.
 const TRANSPORTS: [Transport; 4] = [Transport::Tcp, Transport::Unix, Transport::Vsock, Transport::Tls];
-const DRIVERS: [Driver; 4] = [Driver::Threads, Driver::Epoll, Driver::RoundRobin, Driver::IoUring];
+const ENGINES: [Engine; 4] = [Engine::Threads, Engine::Epoll, Engine::RoundRobin, Engine::IoUring];
 const INTERFACES: [Interface; 7] = [
     Interface::ReadWrite,
     Interface::Message,
@@ -39,7 +39,7 @@ fn jobs(connections: u32, message: u64) -> Vec<(String, Job<Network>)> {
             if transport != Transport::Tcp && message == 777 {
                 continue;
             }
-            for driver in DRIVERS {
+            for engine in ENGINES {
                 for interface in INTERFACES {
                     // Batches on other transports and of other sizes: `batches.rs`.
                     let batch = if interface == Interface::Batch { 3 } else { 1 };
@@ -52,7 +52,7 @@ fn jobs(connections: u32, message: u64) -> Vec<(String, Job<Network>)> {
                             if !streams && (cork || direction != Direction::Forward) {
                                 continue;
                             }
-                            let plain = job(Role::Send, driver, connections, message, LOAD_MS);
+                            let plain = job(Role::Send, engine, connections, message, LOAD_MS);
                             let answer_bytes = Bytes(message + 777);
                             let plain = over(transport, plain);
                             let asked = with(plain, |job| {
@@ -68,7 +68,7 @@ fn jobs(connections: u32, message: u64) -> Vec<(String, Job<Network>)> {
                             });
                             match supports(&asked.load) {
                                 Ok(()) => {
-                                    let words = (workload, transport, driver, interface, direction);
+                                    let words = (workload, transport, engine, interface, direction);
                                     found.push((format!("{words:?}, cork {cork}, {message} bytes"), asked));
                                 }
                                 Err(refused) => assert_eq!(refused.code, ErrorCode::Unsupported),
@@ -141,8 +141,8 @@ fn carries_every_byte(connections: u32, message: u64) {
 }
 
 #[test]
-fn two_ends_may_use_different_drivers_and_interfaces() {
-    for (near, far) in [(Driver::Threads, Driver::Epoll), (Driver::Epoll, Driver::Threads)] {
+fn two_ends_may_use_different_engines_and_interfaces() {
+    for (near, far) in [(Engine::Threads, Engine::Epoll), (Engine::Epoll, Engine::Threads)] {
         for direction in DIRECTIONS {
             let sender = with(job(Role::Send, near, 4, 30_000, LOAD_MS), |job| {
                 job.stream().direction = direction;
@@ -183,11 +183,11 @@ fn what_was_submitted_is_counted_where_the_other_end_stops_first() {
             });
         }
         let _rest = Rest(&busy);
-        for driver in crate::pair::drivers() {
+        for engine in crate::pair::engines() {
             for interface in [Interface::ReadWrite, Interface::ZeroCopy] {
                 for longer_ms in [0, 1, 5, 20, 0, 1, 5, 20] {
                     let both = |role, load_ms| {
-                        with(job(role, driver, 3, 20_001, load_ms), |job| {
+                        with(job(role, engine, 3, 20_001, load_ms), |job| {
                             job.stream().direction = Direction::Both;
                             job.load.interface = interface;
                         })
@@ -197,7 +197,7 @@ fn what_was_submitted_is_counted_where_the_other_end_stops_first() {
                         continue;
                     }
                     let (sent, received) = run_until(&sender, &receiver, both_moved);
-                    same(&format!("{driver:?} {interface:?}"), &sender, &sent.totals, &received.totals);
+                    same(&format!("{engine:?} {interface:?}"), &sender, &sent.totals, &received.totals);
                 }
             }
         }

@@ -5,15 +5,15 @@ use std::net::TcpStream;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
-use crate::pair::{both_moved, job, over, prepare, run_until, with, Parts, DRIVERS, MS};
+use crate::pair::{both_moved, job, over, prepare, run_until, with, Parts, ENGINES, MS};
 use iodyno_core::job::Job;
-use iodyno_core::network::{Driver, Network, Role, TrafficKind, Transport};
+use iodyno_core::network::{Engine, Network, Role, TrafficKind, Transport};
 use iodyno_core::units::{Bytes, Nanos};
 use iodyno_load::{listen, Cancel};
 use iodyno_sys::clock;
 
-fn exchange(role: Role, driver: Driver, connections: u32, load_ms: u64) -> Job<Network> {
-    let plain = job(role, driver, connections, 700, load_ms);
+fn exchange(role: Role, engine: Engine, connections: u32, load_ms: u64) -> Job<Network> {
+    let plain = job(role, engine, connections, 700, load_ms);
     with(plain, |job| {
         job.load.traffic = TrafficKind::ConnectRequestResponse.into();
         *job.answer() = Bytes(3_000);
@@ -22,8 +22,8 @@ fn exchange(role: Role, driver: Driver, connections: u32, load_ms: u64) -> Job<N
 
 #[test]
 fn every_operation_has_a_connection_of_its_own() {
-    for near in DRIVERS {
-        for far in DRIVERS {
+    for near in ENGINES {
+        for far in ENGINES {
             let sender = exchange(Role::Send, near, 6, 50);
             let receiver = exchange(Role::Receive, far, 6, 50);
             let (sent, received) = run_until(&sender, &receiver, both_moved);
@@ -46,10 +46,10 @@ fn the_same_over_unix_sockets_and_tls_with_and_without_sessions_taken_up_again()
     for (transport, tls_resumption) in
         [(Transport::Unix, false), (Transport::Tls, false), (Transport::Tls, true)]
     {
-        for (near, far) in [(Driver::Threads, Driver::Epoll), (Driver::Epoll, Driver::Threads)] {
+        for (near, far) in [(Engine::Threads, Engine::Epoll), (Engine::Epoll, Engine::Threads)] {
             for bytes in [64, 40_000] {
-                let of = |role, driver| {
-                    let plain = over(transport, exchange(role, driver, 4, 50));
+                let of = |role, engine| {
+                    let plain = over(transport, exchange(role, engine, 4, 50));
                     with(plain, |job| {
                         job.anew().tls_resumption = tls_resumption;
                         job.load.message_bytes = Bytes(bytes);
@@ -77,22 +77,22 @@ fn the_same_over_unix_sockets_and_tls_with_and_without_sessions_taken_up_again()
 
 #[test]
 fn connections_that_nobody_takes_are_counted_and_tried_again() {
-    for driver in DRIVERS {
-        let sender = exchange(Role::Send, driver, 2, 200);
+    for engine in ENGINES {
+        let sender = exchange(Role::Send, engine, 2, 200);
         let cancel = Cancel::default();
-        let (sender, receiver) = prepare(&sender, &exchange(Role::Receive, driver, 2, 200), &cancel).unwrap();
+        let (sender, receiver) = prepare(&sender, &exchange(Role::Receive, engine, 2, 200), &cancel).unwrap();
         // With the receiver, its listening socket is gone.
         drop(receiver);
         let sent = sender.arm(clock::monotonic()).join().totals;
         // One attempt in a millisecond or so of each flow: none of them in a spin.
-        assert!((2..=2 * 2 * 200).contains(&sent.rare.refused), "{driver:?}: {:?}", sent.rare);
-        assert_eq!(sent.operations, 0, "{driver:?}");
+        assert!((2..=2 * 2 * 200).contains(&sent.rare.refused), "{engine:?}: {:?}", sent.rare);
+        assert_eq!(sent.operations, 0, "{engine:?}");
     }
 }
 
 #[test]
 fn thousands_of_flows_refused_at_once_are_counted_and_end_in_time() {
-    let (sender, receiver) = (exchange(Role::Send, Driver::Epoll, 4_000, 200), Driver::Epoll);
+    let (sender, receiver) = (exchange(Role::Send, Engine::Epoll, 4_000, 200), Engine::Epoll);
     let receiver = exchange(Role::Receive, receiver, 4_000, 200);
     let (sender, receiver) = prepare(&sender, &receiver, &Cancel::default()).unwrap();
     drop(receiver);
@@ -106,12 +106,12 @@ fn thousands_of_flows_refused_at_once_are_counted_and_end_in_time() {
 
 #[test]
 fn who_does_not_show_the_token_is_turned_away_and_holds_nobody_up() {
-    for driver in DRIVERS {
+    for engine in ENGINES {
         let cancel = Cancel::default();
-        let receiver = exchange(Role::Receive, driver, 3, 400);
+        let receiver = exchange(Role::Receive, engine, 3, 400);
         let listener = listen(&receiver, &cancel).unwrap();
         let port = listener.port();
-        let sender = with(exchange(Role::Send, driver, 3, 400), |job| {
+        let sender = with(exchange(Role::Send, engine, 3, 400), |job| {
             job.load.address = Some(format!("127.0.0.1:{port}"));
         });
         let connecting = std::thread::spawn(move || iodyno_load::connect(&sender, &cancel));
@@ -123,8 +123,8 @@ fn who_does_not_show_the_token_is_turned_away_and_holds_nobody_up() {
         let mut foreign = TcpStream::connect(("127.0.0.1", port)).unwrap();
         foreign.write_all(&[7; 64]).unwrap();
         let (sent, received) = (sending.join().totals, receiving.join().totals);
-        assert_eq!(received.rare.refused, 1, "{driver:?}");
-        assert!(sent.operations > 0 && sent.operations == received.operations, "{driver:?}");
+        assert_eq!(received.rare.refused, 1, "{engine:?}");
+        assert!(sent.operations > 0 && sent.operations == received.operations, "{engine:?}");
     }
 }
 
@@ -163,13 +163,13 @@ impl Stranger {
 fn strangers_are_counted_and_hold_nobody_up_however_many_come() {
     let strangers =
         [Stranger::Silent, Stranger::Garbage, Stranger::PartOfAToken, Stranger::Gone, Stranger::Reset];
-    for (driver, transport) in DRIVERS
+    for (engine, transport) in ENGINES
         .iter()
-        .flat_map(|driver| [Transport::Tcp, Transport::Tls].map(|transport| (*driver, transport)))
+        .flat_map(|engine| [Transport::Tcp, Transport::Tls].map(|transport| (*engine, transport)))
     {
         for stranger in strangers {
-            let case = format!("{driver:?} {transport:?} {stranger:?}");
-            let of = |role| over(transport, exchange(role, driver, 2, 700));
+            let case = format!("{engine:?} {transport:?} {stranger:?}");
+            let of = |role| over(transport, exchange(role, engine, 2, 700));
             let cancel = Cancel::default();
             let listener = listen(&of(Role::Receive), &cancel).unwrap();
             let port = listener.port();
@@ -201,11 +201,11 @@ fn strangers_are_counted_and_hold_nobody_up_however_many_come() {
 
 #[test]
 fn strangers_that_came_before_the_connections_were_up_hold_nobody_up() {
-    for driver in DRIVERS {
+    for engine in ENGINES {
         let cancel = Cancel::default();
-        let listener = listen(&exchange(Role::Receive, driver, 2, 300), &cancel).unwrap();
+        let listener = listen(&exchange(Role::Receive, engine, 2, 300), &cancel).unwrap();
         let port = listener.port();
-        let sender = with(exchange(Role::Send, driver, 2, 300), |job| {
+        let sender = with(exchange(Role::Send, engine, 2, 300), |job| {
             job.load.address = Some(format!("127.0.0.1:{port}"));
         });
         let connecting = std::thread::spawn(move || iodyno_load::connect(&sender, &cancel));
@@ -225,18 +225,18 @@ fn strangers_that_came_before_the_connections_were_up_hold_nobody_up() {
         let (sent, received) = (sending.join().totals, receiving.join().totals);
         drop(over);
         leaving.join().unwrap();
-        assert!(sent.operations > 0, "{driver:?}: {:?}", sent.rare);
-        assert_eq!(sent.operations, received.operations, "{driver:?}");
+        assert!(sent.operations > 0, "{engine:?}: {:?}", sent.rare);
+        assert_eq!(sent.operations, received.operations, "{engine:?}");
     }
 }
 
 #[test]
 fn a_stop_ends_both_ends_soon() {
-    for driver in DRIVERS {
+    for engine in ENGINES {
         let cancel = Cancel::default();
         let (sender, receiver) = prepare(
-            &exchange(Role::Send, driver, 3, 60_000),
-            &exchange(Role::Receive, driver, 3, 60_000),
+            &exchange(Role::Send, engine, 3, 60_000),
+            &exchange(Role::Receive, engine, 3, 60_000),
             &cancel,
         )
         .unwrap();
@@ -246,7 +246,7 @@ fn a_stop_ends_both_ends_soon() {
         cancel.cancel();
         let (sent, received) = (sending.join().totals, receiving.join().totals);
         // Long before the load's end.
-        assert!(begun.elapsed() < Duration::from_secs(30), "{driver:?}: {:?}", begun.elapsed());
+        assert!(begun.elapsed() < Duration::from_secs(30), "{engine:?}: {:?}", begun.elapsed());
         assert_eq!(sent.connections_lost + received.connections_lost, 0);
     }
 }

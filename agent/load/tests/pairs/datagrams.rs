@@ -1,10 +1,10 @@
-//! Requests and answers in datagrams over loopback, in every combination of drivers and interfaces.
+//! Requests and answers in datagrams over loopback, in every combination of engines and interfaces.
 
-use crate::pair::{both_moved, check_consistent, drivers, job, run, run_until, with, Parts, DRIVERS, MS};
+use crate::pair::{both_moved, check_consistent, engines, job, run, run_until, with, Parts, ENGINES, MS};
 use iodyno_core::arrivals::{Arrivals, Law, Sizes};
 use iodyno_core::histogram::Snapshot;
 use iodyno_core::job::Job;
-use iodyno_core::network::{Driver, Interface, Network, Role, TrafficKind, Transport};
+use iodyno_core::network::{Engine, Interface, Network, Role, TrafficKind, Transport};
 use iodyno_core::units::{Bytes, Nanos};
 use iodyno_load::{supports, Finished};
 
@@ -14,13 +14,13 @@ const INTERFACES: [Interface; 4] =
 /// Long enough on a quiet machine; on a busy one `run_until` takes longer ones.
 const LOAD_MS: u64 = 40;
 
-/// The ways of a driver that this host has.
-fn ways(role: Role) -> Vec<(Driver, Interface)> {
-    let pairs = drivers().into_iter().flat_map(|driver| {
-        [Interface::ReadWrite, Interface::ZeroCopy, Interface::Batch].map(|interface| (driver, interface))
+/// The ways of an engine that this host has.
+fn ways(role: Role) -> Vec<(Engine, Interface)> {
+    let pairs = engines().into_iter().flat_map(|engine| {
+        [Interface::ReadWrite, Interface::ZeroCopy, Interface::Batch].map(|interface| (engine, interface))
     });
     pairs
-        .filter(|(driver, interface)| supports(&exchange(role, *driver, *interface, 1, 1).load).is_ok())
+        .filter(|(engine, interface)| supports(&exchange(role, *engine, *interface, 1, 1).load).is_ok())
         .collect()
 }
 
@@ -34,8 +34,8 @@ fn is_mean(bytes: u64, count: u64) -> bool {
     (bytes as f64 / count as f64 - 288.0).abs() < 6.0 * 129.6 / (count as f64).sqrt()
 }
 
-fn exchange(role: Role, driver: Driver, interface: Interface, flows: u32, outstanding: u32) -> Job<Network> {
-    let plain = job(role, driver, flows, 512, LOAD_MS);
+fn exchange(role: Role, engine: Engine, interface: Interface, flows: u32, outstanding: u32) -> Job<Network> {
+    let plain = job(role, engine, flows, 512, LOAD_MS);
     with(plain, |job| {
         job.load.traffic = TrafficKind::RequestResponse.into();
         job.load.transport = Transport::Udp;
@@ -47,9 +47,9 @@ fn exchange(role: Role, driver: Driver, interface: Interface, flows: u32, outsta
 }
 
 #[test]
-fn every_request_has_its_answer_between_any_two_drivers_and_interfaces() {
-    for sending in DRIVERS {
-        for receiving in DRIVERS {
+fn every_request_has_its_answer_between_any_two_engines_and_interfaces() {
+    for sending in ENGINES {
+        for receiving in ENGINES {
             for interface in INTERFACES {
                 for (flows, outstanding) in [(1, 1), (5, 1), (3, 24)] {
                     let sender = exchange(Role::Send, sending, interface, flows, outstanding);
@@ -81,17 +81,17 @@ fn every_request_has_its_answer_between_any_two_drivers_and_interfaces() {
 
 #[test]
 fn a_request_without_an_answer_is_asked_again_and_then_lost() {
-    for driver in DRIVERS {
-        let mut sender = exchange(Role::Send, driver, Interface::ReadWrite, 2, 1);
+    for engine in ENGINES {
+        let mut sender = exchange(Role::Send, engine, Interface::ReadWrite, 2, 1);
         sender.load.answer_timeout_ns = Nanos(20 * MS);
         sender.exchange().retries = 1;
         // A server that computes for longer than that: every answer comes too late for its first request.
-        let mut receiver = exchange(Role::Receive, Driver::Threads, Interface::ReadWrite, 2, 1);
+        let mut receiver = exchange(Role::Receive, Engine::Threads, Interface::ReadWrite, 2, 1);
         receiver.application().compute_ns = Nanos(50 * MS);
         let (sent, received) = run_until(&sender, &receiver, |sent, _| sent.totals.datagrams.lost > 0);
         let asked = sent.totals.datagrams;
-        assert!(asked.lost > 0 && asked.retries > 0, "{driver:?}: {asked:?}");
-        assert_eq!(asked.sent - asked.retries, asked.received + asked.lost, "{driver:?}: {asked:?}");
+        assert!(asked.lost > 0 && asked.retries > 0, "{engine:?}: {asked:?}");
+        assert_eq!(asked.sent - asked.retries, asked.received + asked.lost, "{engine:?}: {asked:?}");
         assert!(received.totals.datagrams.received <= asked.sent);
         assert_eq!(sent.totals.connections_lost, 0, "{:?}", sent.totals.lost_reason);
     }
@@ -99,12 +99,12 @@ fn a_request_without_an_answer_is_asked_again_and_then_lost() {
 
 #[test]
 fn every_datagram_of_a_stream_came_or_is_counted_as_lost() {
-    for sending in DRIVERS {
-        for receiving in DRIVERS {
+    for sending in ENGINES {
+        for receiving in ENGINES {
             for interface in INTERFACES {
                 for flows in [1, 6] {
-                    let of = |role, driver| {
-                        with(job(role, driver, flows, 1_000, LOAD_MS), |job| {
+                    let of = |role, engine| {
+                        with(job(role, engine, flows, 1_000, LOAD_MS), |job| {
                             job.load.transport = Transport::Udp;
                             job.load.interface = interface;
                             job.load.batch = 16;
@@ -138,16 +138,16 @@ fn an_open_loop_begins_what_is_due_and_counts_it() {
         per_connection: false,
         seed: 7,
     };
-    for driver in drivers() {
+    for engine in engines() {
         for workload in [TrafficKind::Stream, TrafficKind::RequestResponse] {
             for interface in INTERFACES {
-                if supports(&exchange(Role::Send, driver, interface, 4, 1).load).is_err() {
+                if supports(&exchange(Role::Send, engine, interface, 4, 1).load).is_err() {
                     continue;
                 }
-                let mut sender = exchange(Role::Send, driver, interface, 4, 1);
+                let mut sender = exchange(Role::Send, engine, interface, 4, 1);
                 sender.load.arrivals = Some(arrivals.clone());
                 sender.windows.measured_ns = Nanos(150 * MS);
-                let mut receiver = exchange(Role::Receive, Driver::Threads, interface, 4, 1);
+                let mut receiver = exchange(Role::Receive, Engine::Threads, interface, 4, 1);
                 receiver.windows = sender.windows;
                 if workload == TrafficKind::Stream {
                     sender.load.traffic = workload.into();
@@ -155,7 +155,7 @@ fn an_open_loop_begins_what_is_due_and_counts_it() {
                 }
                 let (sent, received) = run(&sender, &receiver);
                 let open = sent.totals.open_loop.unwrap();
-                let case = format!("{driver:?} {workload:?} {interface:?}");
+                let case = format!("{engine:?} {workload:?} {interface:?}");
                 // 2000 a second for 150 ms.
                 assert!(open.due.abs_diff(300) <= 1, "{case}: {}", open.due);
                 assert_eq!(open.due, open.begun + open.missed, "{case}");
@@ -180,7 +180,7 @@ fn an_open_loop_begins_what_is_due_and_counts_it() {
 #[test]
 fn a_sender_that_is_behind_is_late_and_does_not_wait_for_itself() {
     // All flows are one worker's, who is asked for more than any can send: each flow would have been free.
-    let mut sender = exchange(Role::Send, Driver::Epoll, Interface::ReadWrite, 8, 1);
+    let mut sender = exchange(Role::Send, Engine::Epoll, Interface::ReadWrite, 8, 1);
     sender.load.traffic = TrafficKind::Stream.into();
     sender.windows.measured_ns = Nanos(300 * MS);
     sender.cpus = iodyno_sys::affinity::allowed().unwrap()[..1].to_vec();
@@ -191,7 +191,7 @@ fn a_sender_that_is_behind_is_late_and_does_not_wait_for_itself() {
         per_connection: false,
         seed: 7,
     });
-    let mut receiver = exchange(Role::Receive, Driver::Threads, Interface::ReadWrite, 8, 1);
+    let mut receiver = exchange(Role::Receive, Engine::Threads, Interface::ReadWrite, 8, 1);
     receiver.load.traffic = TrafficKind::Stream.into();
     receiver.windows = sender.windows;
     // A worker that has no CPU for a while comes back to flows that others keep busy.
@@ -244,8 +244,8 @@ fn a_stream_by_any_way_came_or_is_counted_as_lost() {
     for (sending, sent_by) in ways(Role::Send) {
         for (receiving, received_by) in ways(Role::Receive) {
             for flows in [1, 6] {
-                let of = |role, driver, interface| {
-                    with(job(role, driver, flows, 1_000, LOAD_MS), |job| {
+                let of = |role, engine, interface| {
+                    with(job(role, engine, flows, 1_000, LOAD_MS), |job| {
                         job.load.transport = Transport::Udp;
                         job.load.interface = interface;
                         job.load.batch = 16;
@@ -280,7 +280,7 @@ fn datagrams_of_drawn_sizes_have_them_on_every_way() {
             }
             let receiver = with(sender.clone(), |job| {
                 job.load.role = Role::Receive;
-                job.load.driver = Driver::Threads;
+                job.load.engine = Engine::Threads;
             });
             let receiver = with(receiver, |job| {
                 job.load.interface = Interface::Message;
@@ -297,7 +297,7 @@ fn datagrams_of_drawn_sizes_have_them_on_every_way() {
 
 #[test]
 fn a_size_without_room_for_the_token_is_refused() {
-    let mut sender = exchange(Role::Send, Driver::Epoll, Interface::ReadWrite, 1, 1);
+    let mut sender = exchange(Role::Send, Engine::Epoll, Interface::ReadWrite, 1, 1);
     sender.load.address = Some("127.0.0.1:9".to_owned());
     sender.load.message_sizes = Some(Sizes::Trace { sizes_bytes: vec![Bytes(100), Bytes(23)] });
     let refused = sender.load.check().unwrap_err();
@@ -309,9 +309,9 @@ fn a_size_without_room_for_the_token_is_refused() {
 
 #[test]
 fn a_server_that_looks_again_and_again_never_sleeps() {
-    for (driver, interface) in [(Driver::Epoll, Interface::ReadWrite), (Driver::Threads, Interface::Batch)] {
-        let mut sender = exchange(Role::Send, Driver::Epoll, Interface::ReadWrite, 3, 1);
-        let mut receiver = exchange(Role::Receive, driver, interface, 3, 1);
+    for (engine, interface) in [(Engine::Epoll, Interface::ReadWrite), (Engine::Threads, Interface::Batch)] {
+        let mut sender = exchange(Role::Send, Engine::Epoll, Interface::ReadWrite, 3, 1);
+        let mut receiver = exchange(Role::Receive, engine, interface, 3, 1);
         (sender.exchange().spins, receiver.exchange().spins) = (true, true);
         let (sent, received) = run_until(&sender, &receiver, |sent, _| sent.totals.operations > 3);
         let (asked, answered) = (sent.totals.datagrams, received.totals.datagrams);
@@ -319,12 +319,12 @@ fn a_server_that_looks_again_and_again_never_sleeps() {
             check_consistent(&finished.totals, 3);
             assert_eq!(finished.totals.connections_lost, 0, "{:?}", finished.totals.lost_reason);
         }
-        assert_eq!(asked.sent, asked.received + asked.lost, "{driver:?}: {asked:?}");
-        assert_eq!((answered.polls, answered.wakeups), (0, 0), "{driver:?}: {answered:?}");
-        assert!(answered.empty > 0 && answered.requests > 0, "{driver:?}: {answered:?}");
+        assert_eq!(asked.sent, asked.received + asked.lost, "{engine:?}: {asked:?}");
+        assert_eq!((answered.polls, answered.wakeups), (0, 0), "{engine:?}: {answered:?}");
+        assert!(answered.empty > 0 && answered.requests > 0, "{engine:?}: {answered:?}");
     }
     // A blocking call sleeps.
-    let asking = exchange(Role::Send, Driver::Threads, Interface::ReadWrite, 1, 1);
+    let asking = exchange(Role::Send, Engine::Threads, Interface::ReadWrite, 1, 1);
     assert_eq!(
         supports(
             &with(asking, |job| {

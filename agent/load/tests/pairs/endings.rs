@@ -3,8 +3,8 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::pair::{job, prepare, stream_drivers, MS};
-use iodyno_core::network::{Driver, Role};
+use crate::pair::{job, prepare, stream_engines, MS};
+use iodyno_core::network::{Engine, Role};
 use iodyno_core::units::{Bytes, Nanos};
 use iodyno_load::{Cancel, Prepared};
 use iodyno_sys::clock;
@@ -16,10 +16,10 @@ const SOON: Duration = Duration::from_secs(8);
 /// What takes longer than this hangs.
 const HUNG: Duration = Duration::from_secs(60);
 
-fn pair_of(driver: Driver, connections: u32, load_ms: u64, cancel: &Cancel) -> (Prepared, Prepared) {
+fn pair_of(engine: Engine, connections: u32, load_ms: u64, cancel: &Cancel) -> (Prepared, Prepared) {
     prepare(
-        &job(Role::Send, driver, connections, 20_000, load_ms),
-        &job(Role::Receive, driver, connections, 20_000, load_ms),
+        &job(Role::Send, engine, connections, 20_000, load_ms),
+        &job(Role::Receive, engine, connections, 20_000, load_ms),
         cancel,
     )
     .unwrap()
@@ -31,41 +31,41 @@ fn now() -> Nanos {
 
 #[test]
 fn a_peer_that_stops_early_costs_every_connection_and_says_why() {
-    for driver in stream_drivers() {
-        let (sender, receiver) = pair_of(driver, 5, LONG_MS, &Cancel::default());
+    for engine in stream_engines() {
+        let (sender, receiver) = pair_of(engine, 5, LONG_MS, &Cancel::default());
         let (receiving, sending) = (receiver.arm(now()), sender.arm(now()));
         thread::sleep(Duration::from_millis(150));
         sending.stop();
         let sent = sending.join();
         // Stopped on purpose: nothing of it was lost on this end.
-        assert_eq!(sent.totals.connections_lost, 0, "{driver:?}: {:?}", sent.totals.lost_reason);
+        assert_eq!(sent.totals.connections_lost, 0, "{engine:?}: {:?}", sent.totals.lost_reason);
         let received = receiving.join();
-        assert_eq!(received.totals.connections_lost, 5, "{driver:?}");
+        assert_eq!(received.totals.connections_lost, 5, "{engine:?}");
         assert!(received.totals.lost_reason.unwrap().contains("connection "));
 
-        let (sender, receiver) = pair_of(driver, 5, LONG_MS, &Cancel::default());
+        let (sender, receiver) = pair_of(engine, 5, LONG_MS, &Cancel::default());
         let (receiving, sending) = (receiver.arm(now()), sender.arm(now()));
         thread::sleep(Duration::from_millis(150));
         drop(receiving);
         let sent = sending.join();
-        assert_eq!(sent.totals.connections_lost, 5, "{driver:?}");
+        assert_eq!(sent.totals.connections_lost, 5, "{engine:?}");
         assert!(sent.totals.lost_reason.is_some());
     }
 }
 
 #[test]
 fn cancelling_ends_the_run_on_both_ends_also_before_the_start() {
-    for driver in stream_drivers() {
+    for engine in stream_engines() {
         for start_in in [0, 10_000] {
             let cancel = Cancel::default();
-            let (sender, receiver) = pair_of(driver, 8, LONG_MS, &cancel);
+            let (sender, receiver) = pair_of(engine, 8, LONG_MS, &cancel);
             let start = now().plus(Nanos(start_in * MS));
             let (receiving, sending) = (receiver.arm(start), sender.arm(start));
             thread::sleep(Duration::from_millis(100));
             let begun = Instant::now();
             cancel.cancel();
             let (sent, received) = (sending.join(), receiving.join());
-            assert!(begun.elapsed() < SOON, "{driver:?} {start_in}: {:?}", begun.elapsed());
+            assert!(begun.elapsed() < SOON, "{engine:?} {start_in}: {:?}", begun.elapsed());
             assert_eq!(sent.totals.connections_lost + received.totals.connections_lost, 0);
         }
     }
@@ -73,9 +73,9 @@ fn cancelling_ends_the_run_on_both_ends_also_before_the_start() {
 
 #[test]
 fn a_prepared_job_can_be_dropped() {
-    for driver in stream_drivers() {
+    for engine in stream_engines() {
         let begun = Instant::now();
-        drop(pair_of(driver, 8, LONG_MS, &Cancel::default()));
+        drop(pair_of(engine, 8, LONG_MS, &Cancel::default()));
         assert!(begun.elapsed() < HUNG);
     }
 }
@@ -84,36 +84,36 @@ fn a_prepared_job_can_be_dropped() {
 fn what_does_not_come_to_rest_is_given_up_and_counted() {
     // Side by side, as all that they do is wait.
     thread::scope(|scope| {
-        for driver in stream_drivers() {
-            scope.spawn(move || unread_sender_is_given_up(driver));
-            scope.spawn(move || receiver_of_nothing_is_given_up(driver));
+        for engine in stream_engines() {
+            scope.spawn(move || unread_sender_is_given_up(engine));
+            scope.spawn(move || receiver_of_nothing_is_given_up(engine));
         }
     });
 }
 
-fn unread_sender_is_given_up(driver: Driver) {
+fn unread_sender_is_given_up(engine: Engine) {
     // The receiver is never armed, so that nobody reads what the sender sends.
-    let mut sender = job(Role::Send, driver, 3, 8_000_000, 100);
+    let mut sender = job(Role::Send, engine, 3, 8_000_000, 100);
     sender.load.socket.send_buffer_bytes = Some(Bytes(20_000));
     let (sender, receiver) =
-        prepare(&sender, &job(Role::Receive, driver, 3, 1_000, 100), &Cancel::default()).unwrap();
+        prepare(&sender, &job(Role::Receive, engine, 3, 1_000, 100), &Cancel::default()).unwrap();
     let begun = Instant::now();
     let sent = sender.arm(now()).join();
-    assert!(begun.elapsed() < HUNG, "{driver:?}");
+    assert!(begun.elapsed() < HUNG, "{engine:?}");
     // A sender that does not block stops in time by itself; the receiver is the one that is left waiting.
-    if matches!(driver, Driver::Threads | Driver::RoundRobin) {
+    if matches!(engine, Engine::Threads | Engine::RoundRobin) {
         assert_eq!(sent.totals.connections_lost, 3, "{:?}", sent.totals.lost_reason);
     }
     drop(receiver);
 }
 
-fn receiver_of_nothing_is_given_up(driver: Driver) {
+fn receiver_of_nothing_is_given_up(engine: Engine) {
     // The sender is never armed: the receiver waits for an end that does not come.
-    let (sender, receiver) = pair_of(driver, 3, 100, &Cancel::default());
+    let (sender, receiver) = pair_of(engine, 3, 100, &Cancel::default());
     let begun = Instant::now();
     let received = receiver.arm(now()).join();
-    assert!(begun.elapsed() < HUNG, "{driver:?}");
-    assert_eq!(received.totals.connections_lost, 3, "{driver:?}");
+    assert!(begun.elapsed() < HUNG, "{engine:?}");
+    assert_eq!(received.totals.connections_lost, 3, "{engine:?}");
     assert_eq!(received.totals.bytes, 0);
     assert_eq!(received.first_operation_ns, None);
     drop(sender);

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::pair::{job, with, TOKEN};
 use iodyno_core::message::ErrorCode;
-use iodyno_core::network::{Driver, Role, Transport};
+use iodyno_core::network::{Engine, Role, Transport};
 use iodyno_load::{connect, listen, Cancel, LoadError};
 
 /// Whether the peer closes the connection, with or without a reset, and without saying anything.
@@ -22,15 +22,15 @@ fn is_closed(mut stream: TcpStream) -> bool {
 #[test]
 fn strangers_are_turned_away_and_hold_nobody_up() {
     // A stranger who holds up does so each time; a busy machine at one time or another.
-    for driver in [Driver::Threads, Driver::Epoll] {
-        let quick = (0..5).any(|_| time_to_connect_among_strangers(driver) < Duration::from_millis(1_500));
-        assert!(quick, "{driver:?}: held up by a stranger");
+    for engine in [Engine::Threads, Engine::Epoll] {
+        let quick = (0..5).any(|_| time_to_connect_among_strangers(engine) < Duration::from_millis(1_500));
+        assert!(quick, "{engine:?}: held up by a stranger");
     }
 }
 
-fn time_to_connect_among_strangers(driver: Driver) -> Duration {
+fn time_to_connect_among_strangers(engine: Engine) -> Duration {
     let cancel = Cancel::default();
-    let listener = listen(&job(Role::Receive, driver, 20, 1_000, 50), &cancel).unwrap();
+    let listener = listen(&job(Role::Receive, engine, 20, 1_000, 50), &cancel).unwrap();
     let port = listener.port();
     let accepting = thread::spawn(move || listener.accept_all());
     let stranger = || TcpStream::connect(("127.0.0.1", port)).unwrap();
@@ -38,7 +38,7 @@ fn time_to_connect_among_strangers(driver: Driver) -> Duration {
     garbage.write_all(&[0xa5; 500]).unwrap();
     web.write_all(b"GET / HTTP/1.1\r\nHost: example\r\n\r\n").unwrap();
     slow.write_all(b"I").unwrap();
-    let mut other = job(Role::Send, driver, 2, 1_000, 50);
+    let mut other = job(Role::Send, engine, 2, 1_000, 50);
     other.load.address = Some(format!("127.0.0.1:{port}"));
     other.token = "f".repeat(32);
     let error = connect(&other, &cancel).err().expect("the wrong token is refused");
@@ -63,12 +63,12 @@ fn time_to_connect_among_strangers(driver: Driver) -> Duration {
 #[test]
 fn an_index_counts_once_and_must_be_one_of_the_job() {
     let cancel = Cancel::default();
-    let listener = listen(&job(Role::Receive, Driver::Epoll, 2, 1_000, 50), &cancel).unwrap();
+    let listener = listen(&job(Role::Receive, Engine::Epoll, 2, 1_000, 50), &cancel).unwrap();
     let port = listener.port();
     let accepting = thread::spawn(move || listener.accept_all());
     // Learn the preamble from the sender itself, with a door of our own.
     let spy = TcpListener::bind("127.0.0.1:0").unwrap();
-    let mut sender = job(Role::Send, Driver::Epoll, 1, 1_000, 50);
+    let mut sender = job(Role::Send, Engine::Epoll, 1, 1_000, 50);
     sender.load.address = Some(spy.local_addr().unwrap().to_string());
     let spied = thread::spawn(move || connect(&sender, &Cancel::default()).is_err());
     let mut first = [0; 32];
@@ -101,12 +101,12 @@ fn an_index_counts_once_and_must_be_one_of_the_job() {
 #[test]
 fn a_thousand_silent_strangers_do_not_keep_the_job_out() {
     let cancel = Cancel::default();
-    let listener = listen(&job(Role::Receive, Driver::Epoll, 10, 1_000, 50), &cancel).unwrap();
+    let listener = listen(&job(Role::Receive, Engine::Epoll, 10, 1_000, 50), &cancel).unwrap();
     let port = listener.port();
     let accepting = thread::spawn(move || listener.accept_all());
     iodyno_sys::limits::raise_descriptors(6_000);
     let strangers: Vec<_> = (0..1_100).map(|_| TcpStream::connect(("127.0.0.1", port)).unwrap()).collect();
-    let mut sender = job(Role::Send, Driver::Epoll, 10, 1_000, 50);
+    let mut sender = job(Role::Send, Engine::Epoll, 10, 1_000, 50);
     sender.load.address = Some(format!("127.0.0.1:{port}"));
     let sender = connect(&sender, &cancel).unwrap();
     let receiver = accepting.join().unwrap().unwrap();
@@ -116,7 +116,7 @@ fn a_thousand_silent_strangers_do_not_keep_the_job_out() {
 }
 
 fn refusal(address: &str, role: Role) -> LoadError {
-    let mut job = job(role, Driver::Epoll, 1, 1_000, 50);
+    let mut job = job(role, Engine::Epoll, 1, 1_000, 50);
     job.load.address = Some(address.to_owned());
     let cancel = Cancel::default();
     let error = match role {
@@ -134,8 +134,8 @@ fn ten_thousand_connections_refused_at_once_are_one_error_and_leave_nothing() {
     let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     // Other tests of this process open and close descriptors, too; none of them has so many.
     let before = descriptors();
-    for driver in [Driver::Threads, Driver::Epoll] {
-        let mut job = job(Role::Send, driver, 10_000, 1_000, 50);
+    for engine in [Engine::Threads, Engine::Epoll] {
+        let mut job = job(Role::Send, engine, 10_000, 1_000, 50);
         job.load.address = Some(nobody.to_string());
         let error = connect(&job, &Cancel::default()).err().expect("refused");
         assert_eq!(error.code, ErrorCode::Address, "{error}");
@@ -158,7 +158,7 @@ fn what_cannot_be_reached_or_listened_on_is_an_address_error() {
 #[test]
 fn who_listens_is_reached_at_its_address_alone_and_behind_a_translation_at_every_one() {
     let listening = |transport: Transport, address: &str| {
-        let job = with(job(Role::Receive, Driver::Epoll, 1, 64, 50), |job| {
+        let job = with(job(Role::Receive, Engine::Epoll, 1, 64, 50), |job| {
             job.load.transport = transport;
             job.load.address = Some(format!("{address}:0"));
         });
@@ -180,7 +180,7 @@ fn who_listens_is_reached_at_its_address_alone_and_behind_a_translation_at_every
 #[test]
 fn an_unknown_congestion_control_is_a_fault_of_the_job_and_names_the_known() {
     for role in [Role::Send, Role::Receive] {
-        let mut job = job(role, Driver::Epoll, 1, 1_000, 50);
+        let mut job = job(role, Engine::Epoll, 1, 1_000, 50);
         job.load.address = Some("127.0.0.1:9".to_owned());
         job.load.socket.congestion_control = Some("nosuch".to_owned());
         let cancel = Cancel::default();
@@ -213,7 +213,7 @@ const SOON: Duration = Duration::from_secs(8);
 #[test]
 fn cancelling_ends_the_wait_for_connections() {
     let cancel = Cancel::default();
-    let listener = listen(&job(Role::Receive, Driver::Epoll, 2, 1_000, 50), &cancel).unwrap();
+    let listener = listen(&job(Role::Receive, Engine::Epoll, 2, 1_000, 50), &cancel).unwrap();
     let (outcome, took) = time_to_return(&cancel, move || listener.accept_all().is_err());
     assert!(outcome && took < SOON, "{took:?}");
 }
@@ -222,7 +222,7 @@ fn cancelling_ends_the_wait_for_connections() {
 fn cancelling_ends_the_connecting() {
     // Listens, and never says a word.
     let mute = TcpListener::bind("127.0.0.1:0").unwrap();
-    let mut sender = job(Role::Send, Driver::Threads, 2, 1_000, 50);
+    let mut sender = job(Role::Send, Engine::Threads, 2, 1_000, 50);
     sender.load.address = Some(mute.local_addr().unwrap().to_string());
     let cancel = Cancel::default();
     let other = cancel.clone();

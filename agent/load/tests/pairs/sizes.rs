@@ -5,10 +5,10 @@ use std::net::TcpListener;
 use std::thread;
 use std::time::Duration;
 
-use crate::pair::{check_consistent, job, over, run, run_until, with, Parts, DRIVERS};
+use crate::pair::{check_consistent, job, over, run, run_until, with, Parts, ENGINES};
 use iodyno_core::arrivals::Sizes;
 use iodyno_core::job::Job;
-use iodyno_core::network::{Driver, Interface, Network, Role, TrafficKind, Transport};
+use iodyno_core::network::{Engine, Interface, Network, Role, TrafficKind, Transport};
 use iodyno_core::units::{Bytes, Nanos};
 use iodyno_load::{connect, supports, Cancel};
 use iodyno_sys::clock;
@@ -18,14 +18,14 @@ fn mix() -> Option<Sizes> {
     Some(Sizes::Mix { sizes_bytes, weights: vec![5, 3, 1] })
 }
 
-fn asking(sending: Driver, receiving: Driver, outstanding: u32) -> (Job<Network>, Job<Network>) {
+fn asking(sending: Engine, receiving: Engine, outstanding: u32) -> (Job<Network>, Job<Network>) {
     let mut sender = job(Role::Send, sending, 5, 70_000, 300);
     (sender.load.traffic, *sender.answer(), sender.exchange().outstanding) =
         (TrafficKind::RequestResponse.into(), Bytes(3_000), outstanding);
     (sender.load.message_sizes, sender.load.seed) = (mix(), 77);
     let receiver = with(sender.clone(), |job| {
         job.load.role = Role::Receive;
-        job.load.driver = receiving;
+        job.load.engine = receiving;
     });
     (sender, receiver)
 }
@@ -40,8 +40,8 @@ fn brief((mut sender, mut receiver): (Job<Network>, Job<Network>)) -> (Job<Netwo
 #[test]
 fn requests_of_drawn_sizes_are_answered_one_by_one_and_pipelined() {
     let transports = [Transport::Tcp, Transport::Unix, Transport::Tls];
-    for (transport, receiving) in transports.into_iter().flat_map(|way| DRIVERS.map(|driver| (way, driver))) {
-        for (sending, outstanding) in [(Driver::Threads, 1), (Driver::Epoll, 1), (Driver::Epoll, 16)] {
+    for (transport, receiving) in transports.into_iter().flat_map(|way| ENGINES.map(|engine| (way, engine))) {
+        for (sending, outstanding) in [(Engine::Threads, 1), (Engine::Epoll, 1), (Engine::Epoll, 16)] {
             let (sender, receiver) = brief(asking(sending, receiving, outstanding));
             let (sender, receiver) = (over(transport, sender), over(transport, receiver));
             let (sent, received) = run_until(&sender, &receiver, |sent, _| sent.totals.operations > 50);
@@ -62,11 +62,11 @@ fn requests_of_drawn_sizes_are_answered_one_by_one_and_pipelined() {
 
 #[test]
 fn a_stream_of_drawn_sizes_arrives_whole() {
-    for driver in DRIVERS {
-        let mut sender = job(Role::Send, driver, 3, 10_000, 100);
+    for engine in ENGINES {
+        let mut sender = job(Role::Send, engine, 3, 10_000, 100);
         sender.load.message_sizes =
             Some(Sizes::Uniform { least_bytes: Bytes(1), greatest_bytes: Bytes(10_000) });
-        let receiver = job(Role::Receive, driver, 3, 10_000, 100);
+        let receiver = job(Role::Receive, engine, 3, 10_000, 100);
         let (sent, received) = run_until(&sender, &receiver, |sent, _| sent.totals.operations > 50);
         assert_eq!(sent.totals.bytes, received.totals.bytes);
         let mean = sent.totals.bytes as f64 / sent.totals.operations as f64;
@@ -78,7 +78,7 @@ fn a_stream_of_drawn_sizes_arrives_whole() {
 fn pipelining_keeps_as_many_under_way_as_it_was_told() {
     // A server that answers none before all four are there: with fewer under way nothing would ever come to its end.
     let door = TcpListener::bind("127.0.0.1:0").unwrap();
-    let (mut sender, _) = asking(Driver::Epoll, Driver::Threads, 4);
+    let (mut sender, _) = asking(Engine::Epoll, Engine::Threads, 4);
     (sender.load.connections, sender.load.message_sizes, sender.load.message_bytes) = (1, None, Bytes(100));
     sender.load.address = Some(door.local_addr().unwrap().to_string());
     let server = thread::spawn(move || {
@@ -109,8 +109,8 @@ fn pipelining_keeps_as_many_under_way_as_it_was_told() {
 
 #[test]
 fn large_messages_in_both_directions_do_not_wait_for_each_other() {
-    for receiving in DRIVERS {
-        let (mut sender, mut receiver) = asking(Driver::Epoll, receiving, 8);
+    for receiving in ENGINES {
+        let (mut sender, mut receiver) = asking(Engine::Epoll, receiving, 8);
         for job in [&mut sender, &mut receiver] {
             (job.load.message_sizes, job.load.message_bytes, *job.answer()) =
                 (None, Bytes(3_000_000), Bytes(2_000_000));
@@ -127,18 +127,18 @@ fn large_messages_in_both_directions_do_not_wait_for_each_other() {
 
 #[test]
 fn what_pipelining_does_not_go_with_is_said() {
-    let (mut sender, _) = asking(Driver::Threads, Driver::Epoll, 2);
+    let (mut sender, _) = asking(Engine::Threads, Engine::Epoll, 2);
     sender.load.address = Some("127.0.0.1:1".to_owned());
     let error = connect(&sender, &Cancel::default()).err().unwrap();
-    assert_eq!((error.place.as_str(), error.advice.as_str()), ("outstanding", "take driver epoll"));
+    assert_eq!((error.place.as_str(), error.advice.as_str()), ("outstanding", "take engine epoll"));
 }
 
 #[test]
 fn multiplexed_requests_are_answered_once_each_in_whatever_order() {
     for transport in [Transport::Tcp, Transport::Unix] {
-        for receiving in DRIVERS {
+        for receiving in ENGINES {
             for outstanding in [1, 2, 64] {
-                let (sender, receiver) = brief(asking(Driver::Epoll, receiving, outstanding));
+                let (sender, receiver) = brief(asking(Engine::Epoll, receiving, outstanding));
                 let [sender, receiver] = [sender, receiver].map(|job| {
                     let sizes = Sizes::Trace { sizes_bytes: [8, 9, 500, 70_000].map(Bytes).to_vec() };
                     over(
@@ -166,7 +166,7 @@ fn multiplexed_requests_are_answered_once_each_in_whatever_order() {
 
 #[test]
 fn what_multiplexing_does_not_go_with_is_said() {
-    let (sender, _) = asking(Driver::Epoll, Driver::Epoll, 4);
+    let (sender, _) = asking(Engine::Epoll, Engine::Epoll, 4);
     let plain = with(sender, |job| {
         job.exchange().multiplexed = true;
         job.load.message_sizes = None;
@@ -174,10 +174,10 @@ fn what_multiplexing_does_not_go_with_is_said() {
     assert_eq!(supports(&plain.load), Ok(()));
     for wrong in [
         with(plain.clone(), |job| {
-            job.load.driver = Driver::IoUring;
+            job.load.engine = Engine::IoUring;
         }),
         with(plain.clone(), |job| {
-            job.load.driver = Driver::Threads;
+            job.load.engine = Engine::Threads;
         }),
         with(plain.clone(), |job| {
             job.load.transport = Transport::Tls;
@@ -234,7 +234,7 @@ fn laws() -> Vec<(Option<Sizes>, f64, f64)> {
 fn every_workload_of_requests_takes_every_law_of_sizes() {
     for (name, shape) in SHAPES {
         for (sizes, mean, deviation) in laws() {
-            let mut sender = job(Role::Send, Driver::Epoll, 3, 9_000, 60);
+            let mut sender = job(Role::Send, Engine::Epoll, 3, 9_000, 60);
             (sender.load.message_sizes, sender.load.seed) = (sizes.clone(), 9);
             shape(&mut sender);
             *sender.answer() = Bytes(80);
@@ -269,7 +269,7 @@ fn datagrams_take_every_law_of_sizes() {
     for (sizes, mean, deviation) in laws() {
         // So few at a time that they find room at the receiver, however slow it is: the largest would be lost first.
         for (outstanding, interface) in [(1, Interface::ReadWrite), (2, Interface::Batch)] {
-            let mut sender = over(Transport::Udp, job(Role::Send, Driver::Epoll, 2, 9_000, 60));
+            let mut sender = over(Transport::Udp, job(Role::Send, Engine::Epoll, 2, 9_000, 60));
             (sender.load.message_sizes, sender.load.seed) = (sizes.clone(), 9);
             (sender.load.traffic, sender.exchange().outstanding) =
                 (TrafficKind::RequestResponse.into(), outstanding);

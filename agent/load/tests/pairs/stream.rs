@@ -1,12 +1,12 @@
-//! Bulk transmit over real sockets, in every combination of drivers.
+//! Bulk transmit over real sockets, in every combination of engines.
 
-use crate::pair::{both_moved, check_consistent, job, prepare, run_until, stream_drivers, DRIVERS, MS};
-use iodyno_core::network::{Driver, Role, SocketNumber, SocketOptions, Transport};
+use crate::pair::{both_moved, check_consistent, job, prepare, run_until, stream_engines, ENGINES, MS};
+use iodyno_core::network::{Engine, Role, SocketNumber, SocketOptions, Transport};
 use iodyno_core::units::{Bytes, Nanos};
 use iodyno_load::{connect, null_cost, Cancel};
 use iodyno_sys::clock;
 
-fn every_byte_arrives(sending: Driver, receiving: Driver, connections: u32, message: u64) {
+fn every_byte_arrives(sending: Engine, receiving: Engine, connections: u32, message: u64) {
     let sender = job(Role::Send, sending, connections, message, 50);
     let receiver = job(Role::Receive, receiving, connections, message, 50);
     let (sent, received) =
@@ -29,9 +29,9 @@ fn every_byte_arrives(sending: Driver, receiving: Driver, connections: u32, mess
 }
 
 #[test]
-fn every_byte_arrives_between_any_two_drivers() {
-    for sending in stream_drivers() {
-        for receiving in stream_drivers() {
+fn every_byte_arrives_between_any_two_engines() {
+    for sending in stream_engines() {
+        for receiving in stream_engines() {
             for (connections, message) in [(1, 65_536), (7, 1_000), (300, 4_097)] {
                 every_byte_arrives(sending, receiving, connections, message);
             }
@@ -41,22 +41,22 @@ fn every_byte_arrives_between_any_two_drivers() {
 
 #[test]
 fn a_reader_with_a_low_water_mark_gets_every_byte() {
-    for driver in DRIVERS {
-        let sender = job(Role::Send, driver, 3, 1_000, 300);
-        let mut receiver = job(Role::Receive, driver, 3, 1_000, 300);
+    for engine in ENGINES {
+        let sender = job(Role::Send, engine, 3, 1_000, 300);
+        let mut receiver = job(Role::Receive, engine, 3, 1_000, 300);
         receiver.load.socket.receive_low_water_bytes = Some(Bytes(30_000));
         let (sent, received) = run_until(&sender, &receiver, both_moved);
         // The last bytes, fewer than the mark, come with the end.
-        assert_eq!(sent.totals.connection_bytes, received.totals.connection_bytes, "{driver:?}");
-        assert_eq!(received.totals.connections_lost, 0, "{driver:?}: {:?}", received.totals.lost_reason);
+        assert_eq!(sent.totals.connection_bytes, received.totals.connection_bytes, "{engine:?}");
+        assert_eq!(received.totals.connections_lost, 0, "{engine:?}: {:?}", received.totals.lost_reason);
     }
 }
 
 #[test]
 fn odd_message_sizes_are_counted_exactly() {
-    for driver in [Driver::Threads, Driver::Epoll, Driver::RoundRobin] {
+    for engine in [Engine::Threads, Engine::Epoll, Engine::RoundRobin] {
         for message in [1, 13, 100_003, 5_000_001] {
-            every_byte_arrives(driver, driver, 3, message);
+            every_byte_arrives(engine, engine, 3, message);
         }
     }
 }
@@ -66,19 +66,19 @@ fn it_runs_over_ipv6_where_there_is_one() {
     if std::net::TcpListener::bind("[::1]:0").is_err() {
         return;
     }
-    let mut receiver = job(Role::Receive, Driver::Epoll, 3, 1_000, 100);
+    let mut receiver = job(Role::Receive, Engine::Epoll, 3, 1_000, 100);
     receiver.load.address = Some("[::1]:0".to_owned());
-    let (sent, received) = run_until(&job(Role::Send, Driver::Threads, 3, 1_000, 100), &receiver, both_moved);
+    let (sent, received) = run_until(&job(Role::Send, Engine::Threads, 3, 1_000, 100), &receiver, both_moved);
     assert!(sent.totals.bytes > 0);
     assert_eq!(sent.totals.bytes, received.totals.bytes);
 }
 
 #[test]
 fn nothing_moves_before_the_start_and_the_meter_never_goes_back() {
-    for driver in [Driver::Threads, Driver::Epoll, Driver::RoundRobin] {
+    for engine in [Engine::Threads, Engine::Epoll, Engine::RoundRobin] {
         let (sender, receiver) = prepare(
-            &job(Role::Send, driver, 4, 10_000, 300),
-            &job(Role::Receive, driver, 4, 10_000, 300),
+            &job(Role::Send, engine, 4, 10_000, 300),
+            &job(Role::Receive, engine, 4, 10_000, 300),
             &Cancel::default(),
         )
         .unwrap();
@@ -120,9 +120,9 @@ fn options_are_asked_for_and_read_back_on_both_ends() {
         congestion_control: Some("reno".to_owned()),
         ..SocketOptions::default()
     };
-    for driver in DRIVERS {
-        let mut sender = job(Role::Send, driver, 3, 1_000, 50);
-        let mut receiver = job(Role::Receive, driver, 3, 1_000, 50);
+    for engine in ENGINES {
+        let mut sender = job(Role::Send, engine, 3, 1_000, 50);
+        let mut receiver = job(Role::Receive, engine, 3, 1_000, 50);
         sender.load.socket = socket.clone();
         receiver.load.socket = socket.clone();
         let (sender, receiver) = prepare(&sender, &receiver, &Cancel::default()).unwrap();
@@ -149,7 +149,7 @@ fn options_that_are_one_number_are_in_force_on_both_ends() {
         (SocketNumber::ReusePort, 1),
     ];
     let [mut sender, mut receiver] =
-        [Role::Send, Role::Receive].map(|role| job(role, Driver::Epoll, 2, 1_000, 100));
+        [Role::Send, Role::Receive].map(|role| job(role, Engine::Epoll, 2, 1_000, 100));
     for end in [&mut sender, &mut receiver] {
         end.load.socket.numbers = kept.into();
         end.load.socket.numbers.extend([(SocketNumber::Mss, 1_000), (SocketNumber::QuickAck, 1)]);
@@ -167,10 +167,10 @@ fn options_that_are_one_number_are_in_force_on_both_ends() {
 
 #[test]
 fn the_null_transport_accepts_everything() {
-    for driver in DRIVERS {
+    for engine in ENGINES {
         // Longer where others have the CPUs, and a worker did not come to one in time.
         let carried = [50, 1_000, 20_000].into_iter().any(|load_ms| {
-            let mut sender = job(Role::Send, driver, 2, 1_000, load_ms);
+            let mut sender = job(Role::Send, engine, 2, 1_000, load_ms);
             (sender.load.transport, sender.load.address) = (Transport::Null, None);
             let prepared = connect(&sender, &Cancel::default()).unwrap();
             assert!(prepared.sockets().is_empty());
@@ -179,8 +179,8 @@ fn the_null_transport_accepts_everything() {
             assert_eq!(finished.totals.bytes, finished.totals.operations * 1_000);
             finished.totals.connection_bytes.iter().all(|bytes| *bytes > 0)
         });
-        assert!(carried, "{driver:?}: a connection without a byte");
-        let cost = null_cost(driver, Nanos(20 * MS));
+        assert!(carried, "{engine:?}: a connection without a byte");
+        let cost = null_cost(engine, Nanos(20 * MS));
         assert!(cost.is_finite() && cost > 0.0);
     }
 }
@@ -188,7 +188,7 @@ fn the_null_transport_accepts_everything() {
 #[test]
 fn a_cpu_that_is_not_there_is_refused() {
     // CPUs that this machine does not have are a fault of the job, not silently another placement.
-    let mut sender = job(Role::Send, Driver::Epoll, 1, 1_000, 50);
+    let mut sender = job(Role::Send, Engine::Epoll, 1, 1_000, 50);
     (sender.load.transport, sender.load.address, sender.cpus) = (Transport::Null, None, vec![8_000]);
     assert!(connect(&sender, &Cancel::default()).is_err());
 }

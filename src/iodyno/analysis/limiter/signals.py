@@ -380,7 +380,7 @@ def in_call(view: View) -> Signal:
 
 def pausing(view: View) -> Signal:
     """Least share of the interval in which the application slept outside its calls: asleep less time in calls."""
-    if view.host.role == "receive" and view.trial.settings.get("driver") == "epoll":
+    if view.host.role == "receive" and view.trial.settings.get("engine") == "epoll":
         return absent("threads", "a reader with epoll sleeps for data outside its calls too")
     slept, calling = asleep(view), in_call(view)
     if not slept.values or not calling.values:

@@ -137,7 +137,7 @@ def _own(script: Script) -> Keys | str:
             "sender": SENDER,
             "receiver": RECEIVER,
             **own,
-            "driver": "threads",
+            "engine": "threads",
             **_socket_keys(connect, protocol),
         },
         "factors": {"connections": [group.strands], **sized},

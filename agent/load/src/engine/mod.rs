@@ -8,7 +8,7 @@ pub(crate) mod threads;
 
 use std::os::fd::{AsFd, OwnedFd};
 
-use iodyno_core::network::{Direction, Driver, Interface, Role, TrafficKind, Transport};
+use iodyno_core::network::{Direction, Engine, Interface, Role, TrafficKind, Transport};
 
 use crate::connections::Connections;
 use crate::prepared::Work;
@@ -79,7 +79,7 @@ fn carry<L: Link>(shared: &Connections, number: usize, link: impl Fn(usize) -> L
     let multiplexed = load.exchange().is_some_and(|exchange| exchange.multiplexed);
     match (load.kind(), load.role, load.direction()) {
         // One of the two threads of a connection for each way.
-        (TrafficKind::Stream, _, Direction::Both) if load.driver == Driver::Threads => {
+        (TrafficKind::Stream, _, Direction::Both) if load.engine == Engine::Threads => {
             if number < load.connections as usize {
                 submit(shared, number, |at| (Transmit::beside(load, at), link(at)));
             } else {
@@ -92,7 +92,7 @@ fn carry<L: Link>(shared: &Connections, number: usize, link: impl Fn(usize) -> L
         (TrafficKind::Stream, ..) if load.writes_stream() => {
             drive(shared, number, |at| (Transmit::of(load, at), link(at)));
         }
-        (TrafficKind::Stream, ..) if load.driver == Driver::RoundRobin => {
+        (TrafficKind::Stream, ..) if load.engine == Engine::RoundRobin => {
             drive(shared, number, |at| (ReceiveWhole::of(load), link(at)));
         }
         (TrafficKind::Stream, ..) => drive(shared, number, |at| (Receive::ALONE, link(at))),
@@ -143,14 +143,14 @@ fn arrive<A: Activity, L: Link>(shared: &Connections, number: usize, make: impl 
     });
 }
 
-/// The registry of drivers.
+/// The registry of engines.
 fn submit<A: Activity, L: Link>(shared: &Connections, number: usize, make: impl Fn(usize) -> (A, L)) {
-    match shared.job.load.driver {
-        Driver::Threads => threads::drive(shared, number, make),
-        Driver::Epoll => epoll::drive(shared, number, make),
-        Driver::RoundRobin => round_robin::drive(shared, number, make),
+    match shared.job.load.engine {
+        Engine::Threads => threads::drive(shared, number, make),
+        Engine::Epoll => epoll::drive(shared, number, make),
+        Engine::RoundRobin => round_robin::drive(shared, number, make),
         // Its links are those of its ring.
-        Driver::IoUring => io_uring::drive(shared, number, |at| make(at).0),
-        Driver::Rings | Driver::Reflector => {}
+        Engine::IoUring => io_uring::drive(shared, number, |at| make(at).0),
+        Engine::Rings | Engine::Reflector => {}
     }
 }

@@ -19,7 +19,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use iodyno_core::job::Job;
-use iodyno_core::network::{Driver, Network, Role};
+use iodyno_core::network::{Engine, Network, Role};
 use iodyno_core::units::Nanos;
 use iodyno_sys::affinity;
 use iodyno_sys::epoll::{Epoll, Interest};
@@ -61,7 +61,7 @@ enum Turn {
 }
 
 pub(super) fn drive(shared: &Connections, number: usize) {
-    let threads = shared.job.load.driver == Driver::Threads;
+    let threads = shared.job.load.engine == Engine::Threads;
     let cpu = shared.cpus[number % shared.cpus.len()];
     let restricted = if threads { affinity::restrict(&shared.cpus) } else { affinity::restrict(&[cpu]) };
     if let Err(error) = restricted {

@@ -21,7 +21,7 @@ use crate::worker::Worker;
 use crate::workload::lengths::Lengths;
 
 /// chosen: flows whose rest is over that have their turn before those whose connections are ready do, as in
-/// [`crate::driver::epoll`].
+/// [`crate::engine::epoll`].
 const MOST_RESTED: usize = 64;
 
 enum Phase {

@@ -217,7 +217,7 @@ pub(super) fn drive<A: Activity>(shared: &Connections, number: usize, make: impl
         shared.share_of(number).map(|connection| shared.sockets[connection].as_fd()).collect();
     let ring = match StreamRing::new(&sockets, shared.source.bytes().len(), READ_BYTES) {
         Ok(ring) => RefCell::new(ring),
-        Err(error) => return shared.report(LoadError::refused(&error, "set up io_uring", "driver")),
+        Err(error) => return shared.report(LoadError::refused(&error, "set up io_uring", "engine")),
     };
     let job = &shared.job;
     let exchanges = job.load.kind() == TrafficKind::RequestResponse;

@@ -21,17 +21,17 @@ CASES: tuple[tuple[int, str, str, dict[str, Level]], ...] = (
         200_000,
         "udp, sendmmsg",
         "stream",
-        {"transport": "udp", "connections": 8, "engine": "epoll", "interface": "batch", "batch": 64},
+        {"transport": "udp", "connections": 8, "engine": "epoll", "syscalls": "batch", "batch": 64},
     ),
     (
         200_000,
         "udp, segments",
         "stream",
-        {"transport": "udp", "connections": 8, "engine": "epoll", "interface": "segments", "batch": 64},
+        {"transport": "udp", "connections": 8, "engine": "epoll", "syscalls": "segments", "batch": 64},
     ),
 )
 """Operations per second, and what they are: 200 000 requests a second are more than a core of the kernel's TCP answers.
-At 200 000 a second a call for each is the better part of a core, so that other interfaces are beside it."""
+At 200 000 a second a call for each is the better part of a core, so that other system calls are beside it."""
 LAWS = ("constant", "poisson")
 HELD, LATE_US = 0.001, 20.0
 """Figures to reach: begun within so much of what was due, and the median lateness."""

@@ -39,7 +39,7 @@ def _asked(target: Path) -> Experiment:
         "hosts": {"client": {"access": "local"}},
         "workload": {
             **{"kind": "disk", "on": "client", "target": str(target), "working_set": "64MiB"},
-            **{"direct": "on", "interface": "io_uring"},
+            **{"direct": "on", "syscalls": "io_uring"},
         },
         "factors": {"depth": [16]},
         "design": {"replicates": 1},

@@ -186,8 +186,8 @@ async def sending(pairs: int) -> list[dict[str, object]]:
     async with open_testbed("stream") as (testbed, pair):
         ways: dict[str, dict[str, Any]] = {
             "read_write": {},
-            "batch": {"interface": "batch", "batch": 64},
-            "segments": {"interface": "segments", "batch": 64},
+            "batch": {"syscalls": "batch", "batch": 64},
+            "segments": {"syscalls": "segments", "batch": 64},
             **{client: {"client": client} for client in ("io_uring", "packet_v2", "packet_v3", "xdp")},
         }
         ours: dict[str, list[float]] = {name: [] for name in ways}
@@ -214,8 +214,8 @@ async def segments(pairs: int) -> list[dict[str, object]]:
     async with open_testbed("stream") as (testbed, pair):
         found: dict[str, list[float]] = {"read_write": [], "segments": []}
         for _ in range(pairs):
-            for interface, rates in found.items():
-                settings = STREAM | {"size": 1400, "interface": interface, "batch": 64}
+            for syscalls, rates in found.items():
+                settings = STREAM | {"size": 1400, "syscalls": syscalls, "batch": 64}
                 rates.append(_rate(await trial(testbed, pair, settings, SECONDS), "server"))
     plain, joined = found["read_write"], found["segments"]
     return [

@@ -46,9 +46,9 @@ _SAME: Mapping[str, Settings] = {
 }
 _SMALL: Mapping[str, Settings] = {
     **_SAME,
-    "batch": {"engine": "epoll", "interface": "batch"},
-    "batch, io_uring": {"engine": "io_uring", "interface": "batch"},
-    "batch, discard": {"engine": "epoll", "interface": "batch", "receive": "discard"},
+    "batch": {"engine": "epoll", "syscalls": "batch"},
+    "batch, io_uring": {"engine": "io_uring", "syscalls": "batch"},
+    "batch, discard": {"engine": "epoll", "syscalls": "batch", "receive": "discard"},
 }
 _LARGE: Mapping[str, Settings] = {
     **_SAME,
@@ -85,8 +85,8 @@ UDP_RR: Mapping[str, Settings] = {
 }
 UDP_SEND: Mapping[str, Settings] = {
     "read_write": {"engine": "threads"},
-    "batch": {"engine": "threads", "interface": "batch", "batch": 64},
-    "segments": {"engine": "threads", "interface": "segments", "batch": 64},
+    "batch": {"engine": "threads", "syscalls": "batch", "batch": 64},
+    "segments": {"engine": "threads", "syscalls": "segments", "batch": 64},
     "xdp": {"client": "xdp"},
 }
 

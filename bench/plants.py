@@ -257,7 +257,7 @@ PLANTS: tuple[Plant, ...] = (
     ),
     _plant(
         "client.disk",
-        {"interface": "io_uring"},
+        {"syscalls": "io_uring"},
         [{"device_limit": 400, "depth": 8}, {"device_limit": 1500, "depth": 16}],
         [{"device_limit": 200, "depth": 4}, {"device_limit": 800, "depth": 32}],
         workload="disk",
@@ -265,7 +265,7 @@ PLANTS: tuple[Plant, ...] = (
     ),
     _plant(
         "offered_load",
-        {"interface": "io_uring", "depth": 4, "arrivals": "constant"},
+        {"syscalls": "io_uring", "depth": 4, "arrivals": "constant"},
         _levels("rate", 100, 400),
         _levels("rate", 200, 600),
         workload="disk",
@@ -273,7 +273,7 @@ PLANTS: tuple[Plant, ...] = (
     ),
     _plant(
         "client.disk",
-        {"interface": "io_uring"},
+        {"syscalls": "io_uring"},
         [{"device_delay": 2 * MS, "depth": 32}, {"device_delay": 8 * MS, "depth": 64}],
         [{"device_delay": 4 * MS, "depth": 48}, {"device_delay": MS, "depth": 32}],
         workload="disk",
@@ -282,7 +282,7 @@ PLANTS: tuple[Plant, ...] = (
     ),
     _plant(
         "client.disk_bandwidth",
-        {"interface": "io_uring"},
+        {"syscalls": "io_uring"},
         [
             {"device_rate": 100_000_000, "block": 1 << 20, "depth": 8, "pattern": "sequential"},
             {"device_rate": 30_000_000, "block": 256 << 10, "depth": 16},
@@ -297,7 +297,7 @@ PLANTS: tuple[Plant, ...] = (
     ),
     _plant(
         "concurrency",
-        {"interface": "pread", "workers": 1},
+        {"syscalls": "pread", "workers": 1},
         _levels("device_delay", 2 * MS, 10 * MS),
         _levels("device_delay", MS, 5 * MS, 20 * MS),
         workload="disk",
@@ -305,7 +305,7 @@ PLANTS: tuple[Plant, ...] = (
     ),
     _plant(
         "offered_load",
-        {"interface": "io_uring", "depth": 8, "arrivals": "poisson"},
+        {"syscalls": "io_uring", "depth": 8, "arrivals": "poisson"},
         [{"device_delay": 2 * MS, "rate": 200}, {"device_delay": 8 * MS, "rate": 50}],
         [{"device_delay": 4 * MS, "rate": 100}, {"device_delay": MS, "rate": 400}],
         workload="disk",
@@ -314,7 +314,7 @@ PLANTS: tuple[Plant, ...] = (
     ),
     _plant(
         "healthy",
-        {"interface": "pread", "cached": "yes", "direct": False, "pattern": "random"},
+        {"syscalls": "pread", "cached": "yes", "direct": False, "pattern": "random"},
         [{"workers": 1}, {"workers": 4, "block": 16384}],
         [{"workers": 2}, {"workers": 1, "block": 65536}, {"workers": 8, "block": 8192}],
         accepted=HEALTHY,
@@ -323,7 +323,7 @@ PLANTS: tuple[Plant, ...] = (
     ),
     _plant(
         "client.cpu_quota",
-        {"interface": "pread", "cached": "yes", "direct": False},
+        {"syscalls": "pread", "cached": "yes", "direct": False},
         _levels("quota", 10, 30),
         _levels("quota", 20, 40),
         workload="disk",
@@ -449,7 +449,7 @@ PLANTS: tuple[Plant, ...] = (
     ),
     _plant(
         "client.disk",
-        {"interface": "io_uring"},
+        {"syscalls": "io_uring"},
         [{"throttle_iops": 770, "depth": 8}, {"throttle_iops": 168, "depth": 4, "read": 0}],
         [
             {"throttle_iops": 300, "depth": 16},
@@ -462,7 +462,7 @@ PLANTS: tuple[Plant, ...] = (
     ),
     _plant(
         "client.disk_bandwidth",
-        {"interface": "io_uring"},
+        {"syscalls": "io_uring"},
         [{"throttle_bytes": 20_000_000, "depth": 8, "block": 128 << 10}],
         [
             {"throttle_bytes": 60_000_000, "depth": 8, "block": 1 << 20},
@@ -475,7 +475,7 @@ PLANTS: tuple[Plant, ...] = (
     ),
     _plant(
         "client.disk",
-        {"interface": "io_uring", "arrivals": "poisson", "depth": 32},
+        {"syscalls": "io_uring", "arrivals": "poisson", "depth": 32},
         [{"device_limit": 400, "rate": 600}],
         [{"device_limit": 200, "rate": 500}, {"throttle_iops": 300, "rate": 400}],
         workload="disk",

@@ -20,13 +20,13 @@ Rows = list[dict[str, object]]
 _SECONDS = 1.0
 """chosen: of each side of a pair; short, so that a pair sees one and the same machine."""
 _SIZE_BYTES = 256 << 20
-_RING = {"interface": "io_uring", "depth": 32}
+_RING = {"syscalls": "io_uring", "depth": 32}
 _FIO_RING = {"ioengine": "io_uring", "iodepth": 32, "iodepth_batch": 16, "fixedbufs": 1, "registerfiles": 1}
-_AIO = {"interface": "aio", "depth": 32}
+_AIO = {"syscalls": "aio", "depth": 32}
 _FIO_AIO = {"ioengine": "libaio", "iodepth": 32, "iodepth_batch": 16}
 
 CELLS: tuple[tuple[str, Mapping[str, Any], Mapping[str, object]], ...] = (
-    ("4 KiB random, cached, pread", {"interface": "pread"}, {"ioengine": "psync"}),
+    ("4 KiB random, cached, pread", {"syscalls": "pread"}, {"ioengine": "psync"}),
     (
         "4 KiB random, cached, io_uring 1",
         _RING | {"depth": 1},
@@ -36,13 +36,13 @@ CELLS: tuple[tuple[str, Mapping[str, Any], Mapping[str, object]], ...] = (
     ("4 KiB random, cached, aio 32", _AIO, _FIO_AIO),
     (
         "4 KiB random, direct, pread",
-        {"interface": "pread", "direct": True},
+        {"syscalls": "pread", "direct": True},
         {"ioengine": "psync", "direct": 1},
     ),
     ("4 KiB random, direct, io_uring 32", _RING | {"direct": True, "batch": 8}, _FIO_RING | {"direct": 1}),
     (
         "1 MiB stream, cached, pread",
-        {"interface": "pread", "pattern": "sequential", "block_bytes": 1 << 20},
+        {"syscalls": "pread", "pattern": "sequential", "block_bytes": 1 << 20},
         {"ioengine": "psync", "rw": "read", "bs": "1m"},
     ),
     (

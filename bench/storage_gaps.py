@@ -78,7 +78,7 @@ def _calls(path: Path, rate: int, law: str, who: str, number: int) -> list[float
     """When reads from the page cache were called for, in microseconds."""
     with bpftrace(_READS) as said:
         done = _load(
-            path, rate, law, who, number, {"interface": "pread"}, {"ioengine": "psync", "invalidate": 0}
+            path, rate, law, who, number, {"syscalls": "pread"}, {"ioengine": "psync", "invalidate": 0}
         )
     found = [match for line in said if (match := _READ.match(line))]
     return _enough([int(match[2]) / 1e3 for match in found if int(match[1]) == done.pid], rate)
@@ -96,7 +96,7 @@ def _requests(path: Path, rate: int, law: str, who: str, number: int) -> list[fl
     )
     try:
         time.sleep(0.5)
-        ours = {"interface": "io_uring", "depth": _DEPTH, "direct": True}
+        ours = {"syscalls": "io_uring", "depth": _DEPTH, "direct": True}
         theirs = {"ioengine": "io_uring", "iodepth": _DEPTH, "direct": 1}
         done = _load(path, rate, law, who, number, ours, theirs)
         text = tracer.stdout.read() if tracer.stdout else ""

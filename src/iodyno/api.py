@@ -198,7 +198,7 @@ def disk(
     place = str(target) if to else str(Path(target).absolute())
     levels = {"target": place, "working_set": size, "depth": depth, "block": block, **parameters}
     if depth > 1:
-        levels.setdefault("interface", "io_uring")
+        levels.setdefault("syscalls", "io_uring")
     return run(_parsed(quick.disk(_written(levels), seconds=seconds, to=to, repeat=repeat)), into=into)
 
 

@@ -90,7 +90,7 @@ def test_every_operation_of_the_trace_is_counted_and_no_other(tmp_path: Path) ->
                 target=str(device),
                 block="mix(4KiB: 7, 64KiB: 3)",
                 depth=4,
-                interface="io_uring",
+                syscalls="io_uring",
             )
             trial = trial_of(experiment, tmp_path / "into")
         finally:

@@ -181,9 +181,9 @@ def test_sixty_four_flows_are_answered_by_one_socket(tmp_path: Path) -> None:
         assert bool(trial.hosts["server"].batches) == (server in ("recvmmsg", "segments", "io_uring")), server
 
 
-@pytest.mark.parametrize("interface", ["read_write", "batch"])
-def test_what_a_narrow_path_drops_is_counted(interface: str, tmp_path: Path) -> None:
-    wanted = asked("stream", 2, size=1000, interface=interface, link_rate=20_000_000, link_queue=20_000)
+@pytest.mark.parametrize("syscalls", ["read_write", "batch"])
+def test_what_a_narrow_path_drops_is_counted(syscalls: str, tmp_path: Path) -> None:
+    wanted = asked("stream", 2, size=1000, syscalls=syscalls, link_rate=20_000_000, link_queue=20_000)
     trial = only_trial(carried_out(wanted, tmp_path))
     sent = counted(trial, "client", "sent")
     came, lost = (counted(trial, "server", name) for name in ("received", "lost"))
@@ -237,7 +237,7 @@ def test_a_datagram_that_the_path_does_not_take_whole_is_said(tmp_path: Path) ->
     (warning,) = [warning for warning in check(trial) if warning.code == WarningCode.FRAGMENTS]
     assert "messages of 4000 bytes" in warning.text and "1472 bytes" in warning.text
     with pytest.raises(PreflightError, match="cannot be cut by the kernel: the path takes 1472 at most"):
-        carried_out(asked("stream", 1, size=4000, interface="segments"), tmp_path)
+        carried_out(asked("stream", 1, size=4000, syscalls="segments"), tmp_path)
     assert not namespaces_of(os.getpid())
 
 

@@ -252,7 +252,7 @@ def test_what_no_host_can_have_is_refused_before_a_file_is_laid_out(tmp_path: Pa
         "--random": ("--pattern", "zipf", "--theta", "0.9", "--random", "20%"),
         "--sync-every": ("--read", "0%", "--sync", "o_dsync", "--sync-every", "4"),
         "--stride": ("--pattern", "strided", "--stride", "1TiB"),
-        "--depth": ("--depth", "8", "--interface", "pread"),
+        "--depth": ("--depth", "8", "--syscalls", "pread"),
     }
     for option, words in wrong.items():
         shown = iodyno("disk", "--target", "work.dat", "--size", "1MiB", *words, cwd=tmp_path)
@@ -267,7 +267,7 @@ def test_what_no_host_can_have_is_refused_before_a_file_is_laid_out(tmp_path: Pa
 
 def test_a_host_that_refuses_io_uring_is_one_error_and_the_way_out(tmp_path: Path) -> None:
     io_uring_setup = 425  # asm-generic/unistd.h: one number on all machines
-    words = ("disk", "--target", "work.dat", "--size", "1MiB", "--seconds", "0.2", "--interface", "io_uring")
+    words = ("disk", "--target", "work.dat", "--size", "1MiB", "--seconds", "0.2", "--syscalls", "io_uring")
     command = [sys.executable, "-c", "from iodyno.cli.main import main; main()", *words]
     shown = subprocess.run(
         command,

@@ -174,7 +174,7 @@ def test_a_disk_that_somebody_else_holds_back_is_named(tmp_path: Path) -> None:
             limit = f"{os.major(number)}:{os.minor(number)} 200"
             (group / f"blkio.throttle.{way}_iops_device").write_text(limit, encoding="ascii")
         words = ["disk", "--target", str(tmp_path / "file"), "--size", "16MiB", "--direct", "--depth", "8"]
-        words += ["--interface", "io_uring", "--seconds", "2", "--json"]
+        words += ["--syscalls", "io_uring", "--seconds", "2", "--json"]
         ran = subprocess.run(
             ["sh", "-c", f"echo $$ > {group}/cgroup.procs; exec \"$@\"", "sh", sys.executable, "-m", "iodyno", *words],
             capture_output=True, text=True, timeout=HUNG_S, cwd=tmp_path,

@@ -92,7 +92,7 @@ def test_on_the_machine_itself(tmp_path: Path) -> None:
 
 def test_a_call_takes_a_batch_and_what_is_discarded_counts(tmp_path: Path) -> None:
     wanted = asked(
-        "local", ("tcp",), engine="epoll", interface="batch", batch=32, size=1_000, receive="discard"
+        "local", ("tcp",), engine="epoll", syscalls="batch", batch=32, size=1_000, receive="discard"
     )
     trial = carried(wanted, tmp_path)["tcp"]
     jobs = {name: host.manifest["job"] for name, host in trial.hosts.items()}

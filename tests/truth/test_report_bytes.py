@@ -43,7 +43,7 @@ def campaign(folder: Path) -> Dataset:
                 "hosts": {"client": {"access": "simulated", "truth": {"disk_iops": 20_000, "seed": 7}}},
                 "workload": {
                     "kind": "disk", "on": "client", "target": "/data/file", "working_set": "1GiB",
-                    "interface": "io_uring", "read": "70%",
+                    "syscalls": "io_uring", "read": "70%",
                 },
                 "factors": {"depth": DEPTHS, "block": BLOCKS},
                 "design": {"replicates": 1},

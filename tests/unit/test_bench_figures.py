@@ -49,7 +49,7 @@ def test_ours_of_each_size_make_the_peers_calls_and_others(size: int) -> None:
     ours = network.bulk(size)
     assert set(SAME["bulk"]) < set(ours)
     # A call for each message is not the same as one for many.
-    assert not any("interface" in ours[name] or "receive" in ours[name] for name in SAME["bulk"])
+    assert not any("syscalls" in ours[name] or "receive" in ours[name] for name in SAME["bulk"])
     assert all(int(str(how["batch"])) * size == network.BATCH_BYTES for how in ours.values())
 
 
@@ -69,7 +69,7 @@ def test_the_mean_over_cells_is_geometric() -> None:
     assert last["ratio"] == pytest.approx(2.0) and str(last["cell"]).startswith("2 of 15")
 
 
-def test_a_cell_without_a_peer_or_an_interface_says_nothing_of_it() -> None:
+def test_a_cell_without_a_peer_or_other_calls_says_nothing_of_it() -> None:
     sent = cell("udp-send-64", {"read_write": [1.0], "segments": [9.0]}, {"iperf3": [1.0]})
     assert [row["figure"] for row in figures({sent.name: sent})] == [
         "datagrams/s, plain sockets", "datagrams/s, segmentation offload",

@@ -69,7 +69,7 @@ def mistake(text: str | bytes, **more: Any) -> str:
 def test_global_keys_are_those_of_the_jobs_after_them() -> None:
     first, second = jobs(JOB)
     assert first.settings == {
-        "interface": "aio", "target": "/srv/first.0.0", "working_set": "64MiB", "pattern": "shuffled", "read": "70%",
+        "syscalls": "aio", "target": "/srv/first.0.0", "working_set": "64MiB", "pattern": "shuffled", "read": "70%",
         "block": "8KiB", "depth": 16, "direct": "on",
     }  # fmt: skip
     assert second.settings["sync"] == "fdatasync"
@@ -83,7 +83,7 @@ def test_jobs_after_each_other_are_levels_of_one_factor() -> None:
     factor = experiment.factors["variant"] if isinstance(experiment.factors, dict) else experiment.factors[0]
     assert factor.levels == ("first", "second")
     assert factor.together["block"] == (8192, 1 << 20)
-    assert experiment.workload.settings["interface"] == "aio"
+    assert experiment.workload.settings["syscalls"] == "aio"
     assert experiment.design.replicates == 3
 
 
@@ -153,10 +153,10 @@ def test_jobs_after_each_other_are_levels_of_one_factor() -> None:
         ("bssplit=4k/100,8k/50:16k/50\nrw=randwrite", {"block": "mix(8KiB: 5000, 16KiB: 5000)", "align": "8KiB"}),
         ("rw=write:4k\nbs=4k,8k", {"pattern": "strided", "stride": "12KiB"}),
         ("ioengine=io_uring\niodepth=32\nfixedbufs\nregisterfiles\nsqthread_poll",
-         {"interface": "io_uring", "depth": 32, "registered": "on", "sqpoll": "on"}),
-        ("ioengine=pvsync2\nhipri", {"interface": "preadv2", "hipri": "on"}),
-        ("ioengine=mmap", {"interface": "mmap"}),
-        ("ioengine=posixaio\niodepth=8", {"interface": "io_uring", "depth": 8}),
+         {"syscalls": "io_uring", "depth": 32, "registered": "on", "sqpoll": "on"}),
+        ("ioengine=pvsync2\nhipri", {"syscalls": "preadv2", "hipri": "on"}),
+        ("ioengine=mmap", {"syscalls": "mmap"}),
+        ("ioengine=posixaio\niodepth=8", {"syscalls": "io_uring", "depth": 8}),
         ("ioengine=null", {"target": "null"}),
         ("buffered=0", {"direct": "on"}),
         ("sync=dsync", {"sync": "o_dsync"}),

@@ -101,7 +101,7 @@ def mistake(text: str | bytes, **more: Any) -> str:
         ("[j]\nfilename=/x\nsize=1m\nioengine=libaio\niodepth=99999\n", "j.fio:5: [j] iodepth: found 99999, allowed: 1 to 32768"),
         (
             "[global]\nioengine=mmap\nsize=1m\nfilename=/x\n[a]\n[b]\nstonewall\nbuffered=0\n",
-            "j.fio:8: [b] buffered: found on with interface mmap, which is the page cache; allowed: off (it is `direct` here)",
+            "j.fio:8: [b] buffered: found on with syscalls mmap, which is the page cache; allowed: off (it is `direct` here)",
         ),
         ("[a]\nioengine=filestat\n[b]\nioengine=filecreate\n", "[a] and [b] do not do the same to whole files"),
         ("[a]\nfilename=/x\nsize=1m\nrate_iops=5\n[b]\nstonewall\nfilename=/x\nsize=1m\n", "[a] has rate and [b] has none"),

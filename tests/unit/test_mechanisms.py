@@ -123,7 +123,7 @@ def small_messages(rate_in_slice: int, warm_up_messages: int) -> Trial:
     """Messages of 1 KiB at 100 MiB/s, and at another rate in the warm-up of 0.2 s, where system calls are counted."""
     made = trial(cpu_exact={("syscalls.rate_per_s", ""): rate_in_slice})
     for host in made.hosts.values():
-        job = {"workload": "stream", "engine": "threads", "interface": "read_write"}
+        job = {"workload": "stream", "engine": "threads", "syscalls": "read_write"}
         host.manifest = {"job": job}
         host.records[:] = [
             Record(0, "warm_up", -SECOND // 5, 0, warm_up_messages * 1024, warm_up_messages, 4, 0),
@@ -152,7 +152,7 @@ def test_there_are_no_fewer_system_calls_than_the_load_made_itself() -> None:
     assert found.high is not None and found.high - 1024 >= 1024 - raw
     # One call may take several of them, so that calls may be fewer than messages.
     several = small_messages(20_000, 6_827)
-    several.hosts["client"].manifest["job"]["interface"] = "batch"
+    several.hosts["client"].manifest["job"]["syscalls"] = "batch"
     assert calls_per_mib(several).estimate == pytest.approx(raw)
 
 

@@ -142,8 +142,8 @@ def test_what_others_have_set_is_changed_where_that_is_asked_for(
 @pytest.mark.parametrize(
     ("limiter", "settings", "expected"),
     [
-        ("concurrency", {"depth": 4, "interface": "io_uring"}, [("depth", 8, 2.0), ("depth", 2, 0.5)]),
-        ("concurrency", {"workers": 1, "interface": "pread"}, [("workers", 2, 2.0)]),
+        ("concurrency", {"depth": 4, "syscalls": "io_uring"}, [("depth", 8, 2.0), ("depth", 2, 0.5)]),
+        ("concurrency", {"workers": 1, "syscalls": "pread"}, [("workers", 2, 2.0)]),
         ("client.disk", {}, [("device_limit", 700, 0.7)]),
         ("client.disk", {"device_limit": 400}, [("device_limit", 500, 1.25), ("device_limit", 320, 0.8)]),
         ("offered_load", {"rate": 1000}, [("rate", 1250, 1.25), ("rate", 800, 0.8)]),
@@ -161,13 +161,13 @@ def test_the_changes_of_a_load_on_storage(
 
 def test_a_device_is_throttled_to_less_than_it_could_do_and_only_where_that_is_known() -> None:
     assert "not known" in str(changes("client.disk", {}, sends=True, cpus=1.0, alone=True))
-    program = changes("concurrency", {"interface": "pread"}, sends=True, cpus=1.0, alone=True)
+    program = changes("concurrency", {"syscalls": "pread"}, sends=True, cpus=1.0, alone=True)
     assert "file program" in str(program)
 
 
 def test_a_server_that_can_be_slower_tests_how_many_operations_are_under_way() -> None:
     """X = N / R: with a time that is half as long again, two thirds of the rate, as with two thirds of the operations."""
-    settings = {"interface": "pread", "workers": 1, "volume": "nbd"}
+    settings = {"syscalls": "pread", "workers": 1, "volume": "nbd"}
     more, slower = changes("concurrency", settings, sends=True, cpus=1.0, alone=True, service_ns=2e6)
     assert not isinstance(more, str) and (more.setting, more.after, more.resource_ratio) == (
         "workers",
@@ -184,7 +184,7 @@ def test_a_server_that_can_be_slower_tests_how_many_operations_are_under_way() -
 
 def test_a_server_that_was_told_to_take_long_is_told_to_take_less_long() -> None:
     """Of 6 ms, 5 ms are the delay: with 2 ms of it an operation takes 3 ms, and twice as many are done."""
-    settings = {"interface": "pread", "workers": 1, "volume": "nbd", "device_delay": 5_000_000}
+    settings = {"syscalls": "pread", "workers": 1, "volume": "nbd", "device_delay": 5_000_000}
     _, faster = changes("concurrency", settings, sends=True, cpus=1.0, alone=True, service_ns=6e6)
     assert not isinstance(faster, str) and (faster.setting, faster.direction) == ("device_delay", "relax")
     assert (faster.before, faster.after, faster.resource_ratio) == (5_000_000, 2_000_000, 2.0)

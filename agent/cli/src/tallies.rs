@@ -2,7 +2,7 @@
 
 use iodyno_core::job::{Job, Load};
 use iodyno_core::metric::{Kind, Metric, Reading, Value};
-use iodyno_core::network::{Direction, Engine, Interface, Network, Role};
+use iodyno_core::network::{Direction, Engine, Network, Role, Syscalls};
 use iodyno_core::units::Nanos;
 use iodyno_load::Totals;
 
@@ -99,7 +99,7 @@ const ENTRIES: &[Entry] = &[
             counter("zerocopy.copied", "1", "Of these, how many the kernel copied after all."),
         ],
         counters: &[|totals| totals.rare.completed, |totals| totals.rare.copied],
-        applies: Some(|load| load.interface == Interface::ZeroCopy && (load.writes_stream() || load.engine == Engine::IoUring)),
+        applies: Some(|load| load.syscalls == Syscalls::ZeroCopy && (load.writes_stream() || load.engine == Engine::IoUring)),
     },
     Entry {
         name: "both_ways",

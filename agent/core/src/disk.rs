@@ -1,7 +1,7 @@
 //! Storage load: what is done to files and block devices, and the account of it.
 //!
 //! An *operation* reads or writes one block at an offset of one target. Each *worker* is a thread; it has `depth`
-//! operations under way at a time where the interface is asynchronous, and one where it is not. A target is read and
+//! operations under way at a time where the calls are asynchronous, and one where it is not. A target is read and
 //! written within the job's region and nowhere else.
 
 use schemars::JsonSchema;
@@ -140,7 +140,7 @@ impl Zone {
 /// Which calls carry the operations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum DiskInterface {
+pub enum DiskSyscalls {
     /// `pread` and `pwrite`.
     #[default]
     Pread,
@@ -337,7 +337,7 @@ pub struct Disk {
     /// Threads.
     #[serde(default = "one")]
     pub workers: u32,
-    /// Operations under way, of each worker; more than 1 for [`DiskInterface::IoUring`] and [`DiskInterface::Aio`].
+    /// Operations under way, of each worker; more than 1 for [`DiskSyscalls::IoUring`] and [`DiskSyscalls::Aio`].
     #[serde(default = "one")]
     pub depth: u32,
     /// Completions that a worker waits for at a time, up to `depth`.
@@ -345,8 +345,8 @@ pub struct Disk {
     pub batch: u32,
     /// Which calls.
     #[serde(default)]
-    pub interface: DiskInterface,
-    /// Flags of each call ([`DiskInterface::Preadv2`] and [`DiskInterface::IoUring`]).
+    pub syscalls: DiskSyscalls,
+    /// Flags of each call ([`DiskSyscalls::Preadv2`] and [`DiskSyscalls::IoUring`]).
     #[serde(default)]
     pub flags: Vec<CallFlag>,
     /// How the ring is set up.
@@ -434,7 +434,7 @@ impl Default for Disk {
             workers: 1,
             depth: 1,
             batch: 1,
-            interface: DiskInterface::Pread,
+            syscalls: DiskSyscalls::Pread,
             flags: Vec::new(),
             io_uring: Uring::default(),
             direct: false,

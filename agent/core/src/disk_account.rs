@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::disk::{DiskInterface, TargetKind};
+use crate::disk::{DiskSyscalls, TargetKind};
 use crate::histogram::Histogram;
 use crate::units::Bytes;
 
@@ -106,7 +106,7 @@ pub struct VerifyFailure {
 #[serde(deny_unknown_fields)]
 pub struct DiskAccount {
     /// Which calls carried the operations.
-    pub interface: DiskInterface,
+    pub syscalls: DiskSyscalls,
     /// What was asked for and is not in force.
     pub degraded: Vec<Degraded>,
     /// In the job's order.

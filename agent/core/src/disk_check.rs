@@ -2,8 +2,8 @@
 
 use crate::arrivals::Arrivals;
 use crate::disk::{
-    Disk, DiskInterface, Pattern, Replay, ReplayedKind, Target, TargetKind, Verify, Zone,
-    LEAST_CHECKED_BYTES, MAX_BLOCK_BYTES, MAX_DEPTH, MAX_MEMORY_BYTES, MAX_TARGETS, MAX_WORKERS, WHOLE_PPM,
+    Disk, DiskSyscalls, Pattern, Replay, ReplayedKind, Target, TargetKind, Verify, Zone, LEAST_CHECKED_BYTES,
+    MAX_BLOCK_BYTES, MAX_DEPTH, MAX_MEMORY_BYTES, MAX_TARGETS, MAX_WORKERS, WHOLE_PPM,
 };
 use crate::limits::JobError;
 
@@ -55,12 +55,12 @@ impl Disk {
         if !(1..=MAX_DEPTH).contains(&self.depth) {
             return refuse("disk.depth", &self.depth, &format!("1 to {MAX_DEPTH}"));
         }
-        let queues = matches!(self.interface, DiskInterface::IoUring | DiskInterface::Aio);
+        let queues = matches!(self.syscalls, DiskSyscalls::IoUring | DiskSyscalls::Aio);
         if self.depth > 1 && !queues {
             return refuse(
                 "disk.depth",
                 &self.depth,
-                "1, or the interface io_uring or aio; or take more workers",
+                "1, or the syscalls io_uring or aio; or take more workers",
             );
         }
         if !(1..=self.depth).contains(&self.batch) {
@@ -153,8 +153,8 @@ impl Disk {
             Pattern::Append if self.workers != 1 || self.targets.len() != 1 || self.read_ratio_ppm != 0 => {
                 refuse("disk.pattern", &"append", "append with one worker, one target and no reads")
             }
-            Pattern::Append if self.interface == DiskInterface::Mmap => {
-                refuse("disk.pattern", &"append to a mapping", "another interface")
+            Pattern::Append if self.syscalls == DiskSyscalls::Mmap => {
+                refuse("disk.pattern", &"append to a mapping", "other syscalls")
             }
             _ => Ok(()),
         }
@@ -164,18 +164,18 @@ impl Disk {
         let refuse = |key, found: &dyn std::fmt::Display, allowed: &str| {
             Err(JobError { key, found: found.to_string(), allowed: allowed.to_owned() })
         };
-        let takes_flags = matches!(self.interface, DiskInterface::Preadv2 | DiskInterface::IoUring);
+        let takes_flags = matches!(self.syscalls, DiskSyscalls::Preadv2 | DiskSyscalls::IoUring);
         if !self.flags.is_empty() && !takes_flags {
             return refuse("disk.flags", &format_args!("{:?}", self.flags), "none, or preadv2 or io_uring");
         }
-        if self.interface == DiskInterface::Mmap && self.direct {
+        if self.syscalls == DiskSyscalls::Mmap && self.direct {
             return refuse(
                 "disk.direct",
                 &"a mapping without the page cache",
-                "direct off, or another interface",
+                "direct off, or other syscalls",
             );
         }
-        if self.interface == DiskInterface::IoUring && self.io_uring.iopoll && !self.direct {
+        if self.syscalls == DiskSyscalls::IoUring && self.io_uring.iopoll && !self.direct {
             return refuse("disk.io_uring.iopoll", &"polling through the page cache", "direct with it");
         }
         if self.verify != Verify::None {
@@ -281,7 +281,7 @@ mod tests {
             ("disk.depth", "2", |disk| disk.depth = 2),
             ("disk.batch", "2", |disk| disk.batch = 2),
             ("disk.depth", "bytes of blocks", |disk| {
-                (disk.interface, disk.depth, disk.workers) = (DiskInterface::IoUring, MAX_DEPTH, MAX_WORKERS);
+                (disk.syscalls, disk.depth, disk.workers) = (DiskSyscalls::IoUring, MAX_DEPTH, MAX_WORKERS);
             }),
             ("disk.region", "no length", |disk| {
                 disk.region = Some(Region { offset_bytes: Bytes(4096), length_bytes: Bytes(0) });
@@ -313,12 +313,12 @@ mod tests {
             ("disk.pattern", "append", |disk| disk.pattern = Pattern::Append),
             ("disk.pattern", "mapping", |disk| {
                 (disk.pattern, disk.read_ratio_ppm) = (Pattern::Append, 0);
-                disk.interface = DiskInterface::Mmap;
+                disk.syscalls = DiskSyscalls::Mmap;
             }),
             ("disk.flags", "Dsync", |disk| disk.flags = vec![CallFlag::Dsync]),
-            ("disk.direct", "mapping", |disk| (disk.interface, disk.direct) = (DiskInterface::Mmap, true)),
+            ("disk.direct", "mapping", |disk| (disk.syscalls, disk.direct) = (DiskSyscalls::Mmap, true)),
             ("disk.io_uring.iopoll", "page cache", |disk| {
-                disk.interface = DiskInterface::IoUring;
+                disk.syscalls = DiskSyscalls::IoUring;
                 disk.io_uring.iopoll = true;
             }),
             ("disk.align_bytes", "256", |disk| {

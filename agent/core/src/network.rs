@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::arrivals::{Arrivals, Sizes};
-pub use crate::interface::{Engine, Interface, Ring};
+pub use crate::engine::{Engine, Ring, Syscalls};
 use crate::limits::{
     JobError, DATAGRAM_HEADER_BYTES, MAX_BATCH, MAX_COMPUTE, MAX_CONNECTIONS, MAX_DATAGRAM_BYTES,
     MAX_MESSAGE_BYTES, MAX_MULTIPLEXED_BYTES, MAX_OUTSTANDING, MAX_THINK, MULTIPLEX_HEADER_BYTES,
@@ -243,8 +243,8 @@ pub struct Network {
     pub engine: Engine,
     /// Which calls move the bytes.
     #[serde(default)]
-    pub interface: Interface,
-    /// Messages of one call ([`Interface::Batch`], [`Interface::Segments`]), 1 to [`MAX_BATCH`]; a call of a stream
+    pub syscalls: Syscalls,
+    /// Messages of one call ([`Syscalls::Batch`], [`Syscalls::Segments`]), 1 to [`MAX_BATCH`]; a call of a stream
     /// of bytes has no more of them than fit into a MiB.
     #[serde(default = "one")]
     pub batch: u32,
@@ -298,7 +298,7 @@ impl Default for Network {
             traffic: TrafficKind::Stream.into(),
             transport: Transport::Tcp,
             engine: Engine::Threads,
-            interface: Interface::ReadWrite,
+            syscalls: Syscalls::ReadWrite,
             batch: 1,
             ring: None,
             tls_cipher: TlsCipher::default(),

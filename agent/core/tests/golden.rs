@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 use iodyno_core::arrivals::{Arrivals, Law, Sizes};
 use iodyno_core::disk::{
-    ClassCounts, Disk, DiskAccount, DiskFailure, DiskInterface, Pattern, Target, TargetAccount, TargetKind,
+    ClassCounts, Disk, DiskAccount, DiskFailure, DiskSyscalls, Pattern, Target, TargetAccount, TargetKind,
     Zone,
 };
 use iodyno_core::file_account::{FileAccount, FileEnd, FilesetAccount, FlowopAccount};
@@ -25,8 +25,8 @@ use iodyno_core::message::{
 };
 use iodyno_core::metric::{Reading, Value};
 use iodyno_core::network::{
-    Application, Engine, Interface, Network, Ring, Role, SocketNumber, SocketOptions, SocketOptionsObtained,
-    Stream, Traffic, TrafficKind, Transport,
+    Application, Engine, Network, Ring, Role, SocketNumber, SocketOptions, SocketOptionsObtained, Stream,
+    Syscalls, Traffic, TrafficKind, Transport,
 };
 use iodyno_core::phase::{Window, Windows};
 use iodyno_core::profile::{Function, Mode, Owner, Profile, Stack};
@@ -52,7 +52,7 @@ fn network() -> Network {
         traffic: Traffic::Stream(Stream { application, ..Stream::default() }),
         transport: Transport::Tcp,
         engine: Engine::Threads,
-        interface: Interface::Batch,
+        syscalls: Syscalls::Batch,
         batch: 64,
         ring: Some(Ring {
             version: 3,
@@ -131,7 +131,7 @@ fn disk_job() -> Job {
         read_ratio_ppm: 700_000,
         depth: 16,
         workers: 2,
-        interface: DiskInterface::IoUring,
+        syscalls: DiskSyscalls::IoUring,
         direct: true,
         ..Disk::default()
     })))
@@ -274,7 +274,7 @@ fn disk_record() -> Record {
 
 fn disk_account() -> DiskAccount {
     DiskAccount {
-        interface: DiskInterface::IoUring,
+        syscalls: DiskSyscalls::IoUring,
         targets: vec![TargetAccount {
             path: "/var/tmp/target".to_owned(),
             size_bytes: Bytes(1 << 30),

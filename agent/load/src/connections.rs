@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicU32;
 use std::sync::Mutex;
 
 use iodyno_core::job::Job;
-use iodyno_core::network::{Direction, Engine, Interface, Network, Role, Traffic, Transport};
+use iodyno_core::network::{Direction, Engine, Network, Role, Syscalls, Traffic, Transport};
 
 use crate::cancel::Cancel;
 use crate::error::LoadError;
@@ -88,7 +88,7 @@ impl Connections {
         }
         let on_a_ring = load.engine == Engine::Rings || load.engine == Engine::IoUring && is_server(load);
         let takes_several = load.transport.is_datagram()
-            && matches!(load.interface, Interface::Batch | Interface::Segments)
+            && matches!(load.syscalls, Syscalls::Batch | Syscalls::Segments)
             || on_a_ring;
         if takes_several || most_joined(load) > 1 {
             counters = counters.with_batches(workers);
@@ -105,7 +105,7 @@ impl Connections {
         };
         let shared = Shared::new(job, cpus, needs, cancel)?;
         let means = Means::of(load, &sockets, &shared.source)
-            .map_err(|error| LoadError::refused(&error, "open what the calls need", "interface"))?;
+            .map_err(|error| LoadError::refused(&error, "open what the calls need", "syscalls"))?;
         let over_tls = load.transport == Transport::Tls && load.connects_anew();
         Ok(Connections {
             shared,

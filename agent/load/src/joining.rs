@@ -1,6 +1,6 @@
 //! How much one call moves.
 
-use iodyno_core::network::{Direction, Interface, Network, Role};
+use iodyno_core::network::{Direction, Network, Role, Syscalls};
 
 /// chosen: most bytes that one send call hands over. Longer messages take several calls, so that a message
 /// of a gigabyte neither needs a gigabyte of memory nor keeps the load on long after it is due to stop.
@@ -13,7 +13,7 @@ const JOINED_BYTES: u64 = 64 << 10;
 
 /// Whether this end writes a stream of bytes several messages a call, because the job asks for that.
 pub(crate) fn writes_batches(load: &Network) -> bool {
-    load.interface == Interface::Batch && !load.transport.is_datagram() && load.writes_stream()
+    load.syscalls == Syscalls::Batch && !load.transport.is_datagram() && load.writes_stream()
 }
 
 /// Messages of a stream that one call of who writes it may hand over: when all are due, or because the job asks for

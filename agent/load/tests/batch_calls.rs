@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use std::{env, fs, process, thread};
 
 use iodyno_core::histogram::Snapshot;
-use iodyno_core::network::{Engine, Interface, Role};
+use iodyno_core::network::{Engine, Role, Syscalls};
 use pair::{job, run, with};
 
 const BATCH: u32 = 32;
@@ -55,14 +55,14 @@ fn detached(mut child: Child, output: &str) -> u64 {
 fn a_batch_takes_one_call() {
     let output = env::temp_dir().join(format!("iodyno-strace-{}", process::id()));
     let output = output.to_str().unwrap();
-    for (interface, batch) in [(Interface::ReadWrite, 1), (Interface::Batch, BATCH)] {
+    for (syscalls, batch) in [(Syscalls::ReadWrite, 1), (Syscalls::Batch, BATCH)] {
         let Some(tracer) = attached(output) else {
             eprintln!("not tested: no strace that may look at this process");
             return;
         };
         // A blocking thread's call ends when all is taken: no call takes a part.
         let sender = with(job(Role::Send, Engine::Threads, 2, 1_000, 300), |job| {
-            job.load.interface = interface;
+            job.load.syscalls = syscalls;
             job.load.batch = batch;
         });
         let (sent, _) = run(&sender, &job(Role::Receive, Engine::Threads, 2, 1_000, 300));
@@ -70,11 +70,11 @@ fn a_batch_takes_one_call() {
         let least = operations / u64::from(batch);
         assert!(
             (least..=least + OTHERS).contains(&counted),
-            "{interface:?}: {counted} calls for {operations} messages"
+            "{syscalls:?}: {counted} calls for {operations} messages"
         );
         let calls = sent.totals.batch.map(|found| found.since(&Snapshot::default()).count);
         assert_eq!(calls.is_some(), batch > 1);
-        assert!(calls.unwrap_or(counted) <= counted, "{interface:?}: {calls:?} of {counted}");
+        assert!(calls.unwrap_or(counted) <= counted, "{syscalls:?}: {calls:?} of {counted}");
     }
     fs::remove_file(output).unwrap();
 }

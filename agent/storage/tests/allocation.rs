@@ -5,7 +5,7 @@ mod folder;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
-use folder::{is_here, job, mixed, Folder, INTERFACES, MS};
+use folder::{is_here, job, mixed, Folder, MS, SYSCALLS};
 use iodyno_core::arrivals::{Arrivals, Law};
 use iodyno_core::disk::{Disk, Pattern, Sync, Verify};
 use iodyno_core::job::Job;
@@ -39,7 +39,7 @@ static ALLOCATOR: Counting = Counting;
 fn the_load_allocates_nothing() {
     let folder = Folder::new("allocation");
     let file = folder.file("file", &vec![1; 4 << 20]);
-    for interface in INTERFACES.into_iter().filter(|interface| is_here(*interface)) {
+    for syscalls in SYSCALLS.into_iter().filter(|syscalls| is_here(*syscalls)) {
         for (paced, verify) in [(false, Verify::None), (true, Verify::None), (false, Verify::Write)] {
             let disk = Disk {
                 pattern: Pattern::Zipf,
@@ -48,7 +48,7 @@ fn the_load_allocates_nothing() {
                 sync: Sync::Fdatasync,
                 sync_every: 1_000,
                 verify,
-                ..mixed(file.clone(), interface)
+                ..mixed(file.clone(), syscalls)
             };
             let arrivals = Arrivals {
                 law: Law::Poisson {},

@@ -1,4 +1,4 @@
-//! Blocks of real files, by every interface.
+//! Blocks of real files, by every kind of system call.
 
 #![allow(clippy::print_stderr, reason = "a test says what it skips")]
 
@@ -6,10 +6,10 @@ mod folder;
 
 use std::os::unix::fs::FileExt;
 
-use folder::{carry_out, is_here, job, mixed, target, Folder, INTERFACES, MS};
+use folder::{carry_out, is_here, job, mixed, target, Folder, MS, SYSCALLS};
 use iodyno_core::arrivals::{Arrivals, Law, Sizes};
 use iodyno_core::disk::{
-    Cache, CallFlag, Disk, DiskInterface, Pattern, Region, Replay, ReplayedKind, Sequence, Sync, Target,
+    Cache, CallFlag, Disk, DiskSyscalls, Pattern, Region, Replay, ReplayedKind, Sequence, Sync, Target,
     TargetKind, Verify,
 };
 use iodyno_core::histogram::Snapshot;
@@ -26,17 +26,17 @@ fn class<'a>(classes: &'a [ClassTotals], name: &str) -> &'a ClassTotals {
 }
 
 #[test]
-fn every_interface_reads_and_writes_within_the_region_and_counts_it() {
+fn every_kind_of_call_reads_and_writes_within_the_region_and_counts_it() {
     let folder = Folder::new("within");
-    for interface in INTERFACES.into_iter().filter(|interface| is_here(*interface)) {
+    for syscalls in SYSCALLS.into_iter().filter(|syscalls| is_here(*syscalls)) {
         let before = vec![0x5a; 1 << 20];
         let file = folder.file("file", &before);
         let region = Region { offset_bytes: Bytes(256 << 10), length_bytes: Bytes(512 << 10) };
         let disk =
-            Disk { region: Some(region), workers: 2, operations: Some(2_000), ..mixed(file, interface) };
+            Disk { region: Some(region), workers: 2, operations: Some(2_000), ..mixed(file, syscalls) };
         let done = carry_out(&job(disk, 10_000)).unwrap();
         let (read, write) = (class(&done.totals.classes, "read"), class(&done.totals.classes, "write"));
-        assert_eq!(read.operations + write.operations, 2_000, "{interface:?}");
+        assert_eq!(read.operations + write.operations, 2_000, "{syscalls:?}");
         assert_eq!(done.totals.operations, 2_000);
         assert!(read.operations > 800 && write.operations > 800);
         assert_eq!(done.totals.bytes, 2_000 * 4096);
@@ -50,8 +50,8 @@ fn every_interface_reads_and_writes_within_the_region_and_counts_it() {
         assert_eq!(account.targets[0].read_bytes.0 + account.targets[0].written_bytes.0, 2_000 * 4096);
         let after = std::fs::read(folder.path("file")).unwrap();
         assert_eq!(after.len(), before.len());
-        assert!(after[..256 << 10] == before[..256 << 10], "{interface:?} wrote before the region");
-        assert!(after[768 << 10..] == before[768 << 10..], "{interface:?} wrote behind the region");
+        assert!(after[..256 << 10] == before[..256 << 10], "{syscalls:?} wrote before the region");
+        assert!(after[768 << 10..] == before[768 << 10..], "{syscalls:?} wrote behind the region");
         // 128 blocks were written 1000 times: all of them.
         assert!(after[256 << 10..768 << 10].chunks(4096).all(|block| block != &before[..4096]));
     }
@@ -60,7 +60,7 @@ fn every_interface_reads_and_writes_within_the_region_and_counts_it() {
 #[test]
 fn what_is_written_in_order_is_all_there_and_reads_back() {
     let folder = Folder::new("verify");
-    for interface in INTERFACES.into_iter().filter(|interface| is_here(*interface)) {
+    for syscalls in SYSCALLS.into_iter().filter(|syscalls| is_here(*syscalls)) {
         let path = folder.path("laid out");
         let made = Target { size_bytes: Some(Bytes(1 << 20)), create: true, ..target(&path) };
         let layout = Disk {
@@ -74,7 +74,7 @@ fn what_is_written_in_order_is_all_there_and_reads_back() {
             operations: Some(64),
             verify: Verify::Write,
             seed: 3,
-            ..mixed(made.clone(), interface)
+            ..mixed(made.clone(), syscalls)
         };
         assert!(carry_out(&job(layout.clone(), 10_000)).unwrap().account.complete);
         let reads = Disk {
@@ -88,7 +88,7 @@ fn what_is_written_in_order_is_all_there_and_reads_back() {
         assert_eq!(
             (done.account.verified_units, done.account.verify_skipped_units),
             (256, 0),
-            "{interface:?}"
+            "{syscalls:?}"
         );
         // Mixed load on it, where every read is checked against the last write.
         let both = Disk {
@@ -99,7 +99,7 @@ fn what_is_written_in_order_is_all_there_and_reads_back() {
             ..layout.clone()
         };
         let done = carry_out(&job(both, 10_000)).unwrap();
-        assert!(done.account.verified_units > 2_000, "{interface:?} {:?}", done.account);
+        assert!(done.account.verified_units > 2_000, "{syscalls:?} {:?}", done.account);
         // One bit is turned.
         let file = std::fs::File::options().read(true).write(true).open(&path).unwrap();
         let mut byte = [0];
@@ -121,7 +121,7 @@ fn what_is_written_in_order_is_all_there_and_reads_back() {
 #[test]
 fn every_operation_of_a_checked_load_is_done_however_few_blocks_there_are() {
     let folder = Folder::new("few");
-    for interface in INTERFACES.into_iter().filter(|interface| is_here(*interface)) {
+    for syscalls in SYSCALLS.into_iter().filter(|syscalls| is_here(*syscalls)) {
         let file = folder.file("file", &vec![0; 8 << 10]);
         // More is under way than there are blocks, so that most find theirs in use.
         let disk = Disk {
@@ -129,41 +129,41 @@ fn every_operation_of_a_checked_load_is_done_however_few_blocks_there_are() {
             verify: Verify::Write,
             workers: 4,
             operations: Some(2_000),
-            ..mixed(file, interface)
+            ..mixed(file, syscalls)
         };
         let done = carry_out(&job(disk, 20_000)).unwrap();
-        assert!(done.account.complete, "{interface:?}");
-        assert_eq!(done.totals.operations, 2_000, "{interface:?}");
+        assert!(done.account.complete, "{syscalls:?}");
+        assert_eq!(done.totals.operations, 2_000, "{syscalls:?}");
     }
 }
 
 #[test]
 fn writes_are_made_durable_as_often_as_told() {
     let folder = Folder::new("sync");
-    for interface in INTERFACES.into_iter().filter(|interface| is_here(*interface)) {
+    for syscalls in SYSCALLS.into_iter().filter(|syscalls| is_here(*syscalls)) {
         let file = folder.file("file", &vec![0; 256 << 10]);
         let disk = Disk {
             read_ratio_ppm: 0,
             sync: Sync::Fdatasync,
             sync_every: 10,
             operations: Some(40),
-            ..mixed(file, interface)
+            ..mixed(file, syscalls)
         };
         let done = carry_out(&job(disk, 20_000)).unwrap();
-        let name = if interface == DiskInterface::Mmap { "msync" } else { "fdatasync" };
-        assert_eq!(class(&done.totals.classes, name).operations, 4, "{interface:?}");
+        let name = if syscalls == DiskSyscalls::Mmap { "msync" } else { "fdatasync" };
+        assert_eq!(class(&done.totals.classes, name).operations, 4, "{syscalls:?}");
         assert_eq!(done.totals.operations, 40);
     }
     let file = folder.file("file", &vec![0; 256 << 10]);
-    let disk = Disk { sync: Sync::ODsync, operations: Some(5), ..mixed(file, DiskInterface::Pread) };
+    let disk = Disk { sync: Sync::ODsync, operations: Some(5), ..mixed(file, DiskSyscalls::Pread) };
     assert_eq!(carry_out(&job(disk, 20_000)).unwrap().account.targets[0].flags, ["dsync"]);
 }
 
 #[test]
 fn appended_blocks_make_the_file_longer_up_to_its_end() {
     let folder = Folder::new("append");
-    for interface in [DiskInterface::Pread, DiskInterface::IoUring, DiskInterface::Aio] {
-        if !is_here(interface) {
+    for syscalls in [DiskSyscalls::Pread, DiskSyscalls::IoUring, DiskSyscalls::Aio] {
+        if !is_here(syscalls) {
             continue;
         }
         let file = Target { size_bytes: Some(Bytes(10 * 4096)), ..folder.file("file", b"") };
@@ -171,11 +171,11 @@ fn appended_blocks_make_the_file_longer_up_to_its_end() {
             pattern: Pattern::Append,
             read_ratio_ppm: 0,
             operations: Some(23),
-            ..mixed(file, interface)
+            ..mixed(file, syscalls)
         };
         let done = carry_out(&job(disk, 10_000)).unwrap();
-        assert_eq!(class(&done.totals.classes, "truncate").operations, 2, "{interface:?}");
-        assert_eq!(std::fs::metadata(folder.path("file")).unwrap().len(), 3 * 4096, "{interface:?}");
+        assert_eq!(class(&done.totals.classes, "truncate").operations, 2, "{syscalls:?}");
+        assert_eq!(std::fs::metadata(folder.path("file")).unwrap().len(), 3 * 4096, "{syscalls:?}");
     }
     let file = folder.file("long", &vec![1; 20 * 4096]);
     let disk = Disk {
@@ -213,7 +213,7 @@ fn what_was_appended_to_is_ours_until_somebody_else_writes_to_it() {
             ..Target::default()
         };
         let disk =
-            Disk { pattern: Pattern::Append, operations: Some(5), ..mixed(target, DiskInterface::Pread) };
+            Disk { pattern: Pattern::Append, operations: Some(5), ..mixed(target, DiskSyscalls::Pread) };
         carry_out(&job(Disk { read_ratio_ppm: 0, ..disk }, 10_000)).unwrap()
     };
     append();
@@ -233,14 +233,14 @@ fn what_was_appended_to_is_ours_until_somebody_else_writes_to_it() {
 fn without_the_page_cache_lengths_must_fit_and_the_error_says_to_what() {
     let folder = Folder::new("direct");
     let file = folder.file("file", &vec![1; 1 << 20]);
-    for interface in INTERFACES.into_iter().filter(|interface| is_here(*interface)) {
-        if interface == DiskInterface::Mmap {
+    for syscalls in SYSCALLS.into_iter().filter(|syscalls| is_here(*syscalls)) {
+        if syscalls == DiskSyscalls::Mmap {
             continue;
         }
-        let disk = Disk { direct: true, operations: Some(50), ..mixed(file.clone(), interface) };
+        let disk = Disk { direct: true, operations: Some(50), ..mixed(file.clone(), syscalls) };
         match carry_out(&job(disk, 10_000)) {
             Ok(done) => {
-                assert_eq!(done.account.targets[0].flags, ["direct"], "{interface:?}");
+                assert_eq!(done.account.targets[0].flags, ["direct"], "{syscalls:?}");
                 assert!(done.account.targets[0].offset_align_bytes.is_some());
                 assert_eq!(done.totals.operations, 50);
             }
@@ -251,7 +251,7 @@ fn without_the_page_cache_lengths_must_fit_and_the_error_says_to_what() {
             }
         }
     }
-    let odd = Disk { direct: true, block_bytes: Bytes(1000), ..mixed(file, DiskInterface::Pread) };
+    let odd = Disk { direct: true, block_bytes: Bytes(1000), ..mixed(file, DiskSyscalls::Pread) };
     let error = carry_out(&job(odd, 100)).err().expect("1000 is no multiple of a sector");
     assert!(error.what.contains("takes multiples of") && error.what.contains("1000"), "{error}");
 }
@@ -260,13 +260,12 @@ fn without_the_page_cache_lengths_must_fit_and_the_error_says_to_what() {
 fn an_open_loop_counts_from_the_instants_that_were_planned() {
     let folder = Folder::new("open");
     let file = folder.file("file", &vec![1; 1 << 20]);
-    for (interface, workers) in
-        [(DiskInterface::Pread, 2), (DiskInterface::IoUring, 1), (DiskInterface::Aio, 1)]
+    for (syscalls, workers) in [(DiskSyscalls::Pread, 2), (DiskSyscalls::IoUring, 1), (DiskSyscalls::Aio, 1)]
     {
-        if !is_here(interface) {
+        if !is_here(syscalls) {
             continue;
         }
-        let disk = Disk { workers, read_ratio_ppm: 1_000_000, ..mixed(file.clone(), interface) };
+        let disk = Disk { workers, read_ratio_ppm: 1_000_000, ..mixed(file.clone(), syscalls) };
         let arrivals = Arrivals {
             law: Law::Constant {},
             operations: 1_000,
@@ -277,12 +276,12 @@ fn an_open_loop_counts_from_the_instants_that_were_planned() {
         let job = job(Disk { arrivals: Some(arrivals), ..disk }, 400);
         let done = carry_out(&job).unwrap();
         let open = done.totals.open_loop.expect("an open loop");
-        assert_eq!(open.due, 400, "{interface:?}");
+        assert_eq!(open.due, 400, "{syscalls:?}");
         assert_eq!(open.begun + open.missed, open.due);
         // Those that were not begun at the stop lie within the wait of the oldest of them, however busy the machine is; each
         // operation that may be under way can have claimed one more.
         let within = 1_000 * open.oldest_wait_ns.0 / (1_000 * MS) + 1;
-        assert!(open.begun > 0 && open.missed <= within + 8, "{interface:?}: {} missed", open.missed);
+        assert!(open.begun > 0 && open.missed <= within + 8, "{syscalls:?}: {} missed", open.missed);
         let read = class(&done.totals.classes, "read");
         assert_eq!(read.operations, open.begun);
         assert_eq!(open.response_time.count(), open.begun);
@@ -305,25 +304,25 @@ fn a_trace_is_replayed_in_its_order_and_at_its_times() {
         lengths_bytes: [512, 1024, 0, 4096].map(Bytes).into(),
         targets: Vec::new(),
     };
-    for interface in [DiskInterface::Pread, DiskInterface::IoUring, DiskInterface::Aio] {
-        if !is_here(interface) {
+    for syscalls in [DiskSyscalls::Pread, DiskSyscalls::IoUring, DiskSyscalls::Aio] {
+        if !is_here(syscalls) {
             continue;
         }
         std::fs::write(folder.path("file"), vec![0; 64 << 10]).unwrap();
-        let disk = Disk { replay: Some(replay.clone()), ..mixed(file.clone(), interface) };
+        let disk = Disk { replay: Some(replay.clone()), ..mixed(file.clone(), syscalls) };
         let begun = clock::monotonic();
         let done = carry_out(&job(disk, 10_000)).unwrap();
-        assert!(done.account.complete, "{interface:?}");
+        assert!(done.account.complete, "{syscalls:?}");
         // What a schedule would go on with after the trace is nothing that waits.
         let open = done.totals.open_loop.as_ref().unwrap();
         let counted = (open.due, open.begun, open.missed, open.backlog, open.oldest_wait_ns);
-        assert_eq!(counted, (4, 4, 0, 0, Nanos(0)), "{interface:?}");
+        assert_eq!(counted, (4, 4, 0, 0, Nanos(0)), "{syscalls:?}");
         let span = clock::monotonic().minus(begun);
         // It ends with the trace, and not with its window of 10 s.
         assert!(span >= Nanos(60 * MS) && span < Nanos(9_000 * MS), "{span:?}");
         let counts: Vec<_> =
             done.totals.classes.iter().map(|class| (class.name.as_str(), class.operations)).collect();
-        assert_eq!(counts, [("read", 1), ("write", 2), ("fsync", 1)], "{interface:?}");
+        assert_eq!(counts, [("read", 1), ("write", 2), ("fsync", 1)], "{syscalls:?}");
         let bytes = std::fs::read(folder.path("file")).unwrap();
         let changed: Vec<usize> =
             (0..128).filter(|at| bytes[at * 512..][..512].iter().any(|byte| *byte != 0)).collect();
@@ -331,7 +330,7 @@ fn a_trace_is_replayed_in_its_order_and_at_its_times() {
     }
     let outside = Replay { offsets_bytes: [8192, 512, 0, 61_441].map(Bytes).into(), ..replay };
     let error =
-        carry_out(&job(Disk { replay: Some(outside), ..mixed(file, DiskInterface::Pread) }, 100)).err();
+        carry_out(&job(Disk { replay: Some(outside), ..mixed(file, DiskSyscalls::Pread) }, 100)).err();
     assert!(error.unwrap().what.contains("operation 3 of the trace goes to 61441"));
 }
 
@@ -348,7 +347,7 @@ fn blocks_of_several_lengths_and_several_targets() {
         }),
         operations: Some(3_000),
         workers: 3,
-        ..mixed(Target::default(), DiskInterface::Pread)
+        ..mixed(Target::default(), DiskSyscalls::Pread)
     };
     let done = carry_out(&job(disk, 20_000)).unwrap();
     // 3000 operations of 19 KiB in the mean, which has a standard deviation of 0.5 KiB; six of those.
@@ -362,7 +361,7 @@ fn the_page_cache_is_made_as_told_and_looked_at() {
     let folder = Folder::new("cache");
     let file = folder.file("file", &vec![1; 1 << 20]);
     let of = |cache| {
-        let disk = Disk { cache, operations: Some(1), ..mixed(file.clone(), DiskInterface::Pread) };
+        let disk = Disk { cache, operations: Some(1), ..mixed(file.clone(), DiskSyscalls::Pread) };
         carry_out(&job(disk, 10_000)).unwrap().account.targets.remove(0)
     };
     let warm = of(Cache::Warm);
@@ -378,11 +377,11 @@ fn the_page_cache_is_made_as_told_and_looked_at() {
 
 #[test]
 fn the_null_target_has_nothing_but_the_loop() {
-    for interface in INTERFACES {
+    for syscalls in SYSCALLS {
         let null = Target { kind: TargetKind::Null, ..Target::default() };
         let done =
-            carry_out(&job(Disk { operations: Some(10_000), ..mixed(null, interface) }, 10_000)).unwrap();
-        assert_eq!(done.totals.operations, 10_000, "{interface:?}");
+            carry_out(&job(Disk { operations: Some(10_000), ..mixed(null, syscalls) }, 10_000)).unwrap();
+        assert_eq!(done.totals.operations, 10_000, "{syscalls:?}");
     }
 }
 
@@ -390,8 +389,8 @@ fn the_null_target_has_nothing_but_the_loop() {
 fn calls_that_would_wait_are_counted_and_made_again() {
     let folder = Folder::new("nowait");
     let file = folder.file("file", &vec![1; 1 << 20]);
-    for interface in [DiskInterface::Preadv2, DiskInterface::IoUring] {
-        if !is_here(interface) {
+    for syscalls in [DiskSyscalls::Preadv2, DiskSyscalls::IoUring] {
+        if !is_here(syscalls) {
             continue;
         }
         let disk = Disk {
@@ -399,10 +398,10 @@ fn calls_that_would_wait_are_counted_and_made_again() {
             cache: Cache::Drop,
             read_ratio_ppm: 1_000_000,
             operations: Some(100),
-            ..mixed(file.clone(), interface)
+            ..mixed(file.clone(), syscalls)
         };
         match carry_out(&job(disk, 10_000)) {
-            Ok(done) => assert_eq!((done.totals.operations, done.account.errors), (100, 0), "{interface:?}"),
+            Ok(done) => assert_eq!((done.totals.operations, done.account.errors), (100, 0), "{syscalls:?}"),
             Err(error) => assert_eq!(error.code, ErrorCode::Unsupported, "{error}"),
         }
     }
@@ -411,9 +410,9 @@ fn calls_that_would_wait_are_counted_and_made_again() {
 #[test]
 fn a_dropped_job_ends_at_once() {
     let folder = Folder::new("dropped");
-    for interface in INTERFACES.into_iter().filter(|interface| is_here(*interface)) {
+    for syscalls in SYSCALLS.into_iter().filter(|syscalls| is_here(*syscalls)) {
         let file = folder.file("file", &vec![1; 1 << 20]);
-        let job = job(Disk { workers: 2, ..mixed(file, interface) }, 600_000);
+        let job = job(Disk { workers: 2, ..mixed(file, syscalls) }, 600_000);
         drop(block::prepare(&job, &Cancel::default()).unwrap());
         let running = block::prepare(&job, &Cancel::default()).unwrap().arm(clock::monotonic());
         while running.read().operations < 100 {
@@ -421,7 +420,7 @@ fn a_dropped_job_ends_at_once() {
         }
         running.stop();
         let done = running.join();
-        assert!(done.failure.is_none() && done.account.unfinished_operations == 0, "{interface:?}");
+        assert!(done.failure.is_none() && done.account.unfinished_operations == 0, "{syscalls:?}");
     }
 }
 
@@ -439,9 +438,9 @@ fn raised() -> usize {
 #[test]
 fn who_has_begun_has_no_more_priority_than_others() {
     let folder = Folder::new("priority");
-    for interface in INTERFACES.into_iter().filter(|interface| is_here(*interface)) {
+    for syscalls in SYSCALLS.into_iter().filter(|syscalls| is_here(*syscalls)) {
         let file = folder.file("file", &vec![1; 1 << 20]);
-        let job = job(mixed(file, interface), 600_000);
+        let job = job(mixed(file, syscalls), 600_000);
         let running = block::prepare(&job, &Cancel::default()).unwrap().arm(clock::monotonic());
         while running.read().operations < 100 {
             std::thread::yield_now();
@@ -449,10 +448,10 @@ fn who_has_begun_has_no_more_priority_than_others() {
         // Other tests of this process have workers that begin at this moment: one look without any is enough.
         let hung = clock::monotonic().plus(Nanos(60_000 * MS));
         while raised() > 0 {
-            assert!(clock::monotonic() < hung, "{interface:?}");
+            assert!(clock::monotonic() < hung, "{syscalls:?}");
             std::thread::yield_now();
         }
         running.stop();
-        assert!(running.join().failure.is_none(), "{interface:?}");
+        assert!(running.join().failure.is_none(), "{syscalls:?}");
     }
 }

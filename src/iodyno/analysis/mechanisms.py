@@ -27,7 +27,7 @@ SLICE_ENDS_NS = 150_000_000
 WARM_UP = "warm_up"
 _CALL_BY_CALL = ("threads", "epoll", "round_robin")
 _ONE_A_CALL = ("read_write", "message", "zero_copy")
-"""Engines and interfaces of a stream of which each operation is one call that moved bytes, or several."""
+"""Engines and syscalls of a stream of which each operation is one call that moved bytes, or several."""
 
 Measure = Callable[[Trial, str], Measured]
 
@@ -272,7 +272,7 @@ def _own_calls_per_mib(trial: Trial, name: str) -> float:
     alone = (
         job.get("workload") == "stream"
         and job.get("engine") in _CALL_BY_CALL
-        and job.get("interface") in _ONE_A_CALL
+        and job.get("syscalls") in _ONE_A_CALL
     )
     return (_own_operations_per_mib(trial, name) or 0.0) if alone else 0.0
 

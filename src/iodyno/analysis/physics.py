@@ -241,7 +241,7 @@ def _little(trial: Trial, hello: Mapping[str, Mapping[str, Any]]) -> Iterator[Wa
         or trial.settings.get("client", "threads") != "threads"
         or not isinstance(connections, int)
         # Messages of one call have its time each, and requests that were lost have none.
-        or trial.settings.get("interface") in ("batch", "segments")
+        or trial.settings.get("syscalls") in ("batch", "segments")
         or sender.batches
         or sender.growth("datagram", "datagram.lost")
     ):

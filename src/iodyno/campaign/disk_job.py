@@ -48,7 +48,7 @@ def disk_of(host: str, settings: Mapping[str, Level], seed: int) -> dict[str, An
     paths = paths_of(str(settings["target"]), host)
     size, offset = settings.get("working_set"), int(settings.get("offset", 0))
     verify = str(settings.get("verify", "off"))
-    interface = str(settings.get("interface", "pread"))
+    syscalls = str(settings.get("syscalls", "pread"))
     end = None if size is None else offset + int(size)
     return {
         "disk": {
@@ -62,7 +62,7 @@ def disk_of(host: str, settings: Mapping[str, Level], seed: int) -> dict[str, An
             "workers": settings.get("workers", 1),
             "depth": settings.get("depth", 1),
             "batch": settings.get("batch", 1),
-            "interface": interface,
+            "syscalls": syscalls,
             "flags": [flag for flag in _FLAGS if settings.get(flag)],
             "io_uring": _io_uring(settings),
             "direct": settings.get("direct", False),

@@ -172,9 +172,7 @@ def submission(role: str, settings: Mapping[str, Level]) -> Submission:
     named = settings.get(word)
     if named is not None:
         return ways[str(named)]
-    return Submission(
-        "", str(settings.get("engine", "threads")), str(settings.get("interface", "read_write"))
-    )
+    return Submission("", str(settings.get("engine", "threads")), str(settings.get("syscalls", "read_write")))
 
 
 def _calls(role: str, settings: Mapping[str, Level]) -> dict[str, Any]:
@@ -190,7 +188,7 @@ def _calls(role: str, settings: Mapping[str, Level]) -> dict[str, Any]:
     return {
         "transport": transport,
         "engine": way.engine,
-        "interface": way.interface,
+        "syscalls": way.syscalls,
         "batch": settings.get("batch", 1) if way.takes_several(str(transport)) else 1,
         "ring": ring or None,
         "tls_cipher": settings.get("tls_cipher", "aes_128_gcm"),

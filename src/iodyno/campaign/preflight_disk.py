@@ -167,7 +167,7 @@ def _distinct(settings: Settings) -> Settings:
         "target",
         "volume",
         "work",
-        "interface",
+        "syscalls",
         "direct",
         "sync",
         "block",

@@ -36,7 +36,7 @@ _LAID_OUT_BYTES = 2**30
 @level(DISK, "--block", "block", "4KiB")
 @level(DISK, "--depth", "depth", "1")
 @level(DISK, "--workers", "workers", "1")
-@level(DISK, "--interface", "interface")
+@level(DISK, "--syscalls", "syscalls")
 @click.option("--direct", is_flag=True, help="Past the page cache (O_DIRECT).")
 @level(DISK, "--cached", "cached")
 @level(DISK, "--sync", "sync")
@@ -100,7 +100,7 @@ def command(
     Examples:
       iodyno disk --target work.dat --size 1GiB
       iodyno disk --target work.dat --size 1GiB --read 70% --depth 16 \\
-        --interface io_uring --direct --seconds 5
+        --syscalls io_uring --direct --seconds 5
       iodyno disk --target work.dat --rate 4000/s --arrivals poisson --json
       iodyno disk --target /dev/loop3 --destroy /dev/loop3 --read 0% \\
         --block 1MiB --pattern sequential --direct
@@ -122,9 +122,9 @@ def command(
         paths = paths_of(str(written["target"]), quick.clients_named(clients)[0])
         written["working_set"] = quantity.show("size", _bytes_of(paths if to is None else ()))
         aside(f"iodyno: note: --size {written['working_set']}")
-    if int(DISK.parameter("depth").parse(written["depth"])) > 1 and "interface" not in written:  # type: ignore[union-attr]
-        written["interface"] = "io_uring"
-        aside("iodyno: note: --interface io_uring, as one call at a time has no depth")
+    if int(DISK.parameter("depth").parse(written["depth"])) > 1 and "syscalls" not in written:  # type: ignore[union-attr]
+        written["syscalls"] = "io_uring"
+        aside("iodyno: note: --syscalls io_uring, as one call at a time has no depth")
     keys = quick.disk(
         written | ({"direct": True} if direct else {}),
         seconds=seconds,

@@ -24,7 +24,7 @@ from iodyno.core.workload import STREAM
 @level(STREAM, "--receive-low-water", "receive_low_water")
 @level(STREAM, "--transport", "transport", "tcp")
 @level(STREAM, "--engine", "engine", "threads")
-@level(STREAM, "--interface", "interface")
+@level(STREAM, "--syscalls", "syscalls")
 @level(STREAM, "--batch", "batch")
 @level(STREAM, "--receive", "receive")
 @click.option("--nagle/--no-nagle", default=True, show_default=True, help="Nagle's algorithm.")
@@ -62,7 +62,7 @@ def command(
       iodyno tcp --connections 32 --size 1KiB --engine epoll --no-nagle --repeat 5
       iodyno tcp --receive-buffer 16KiB --prove
       iodyno tcp --transport unix --connections 4
-      iodyno tcp --size 1KiB --interface batch --receive discard
+      iodyno tcp --size 1KiB --syscalls batch --receive discard
       iodyno tcp --to ssh:me@server --connections 8 --window 256k --json
     """
     written = {name: value for name, value in levels.items() if value is not None}

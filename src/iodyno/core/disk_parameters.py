@@ -22,7 +22,7 @@ WHOLE_PPM = 10**6
 _MOST_BYTES = 8 << 30  # of blocks under way, `MAX_MEMORY_BYTES` in agent/core/src/disk.rs
 _MANY_AT_A_TIME = ("io_uring", "aio")
 _WITH_FLAGS = ("preadv2", "io_uring")
-INTERFACES = ("pread", "preadv2", "io_uring", "aio", "mmap")
+SYSCALLS = ("pread", "preadv2", "io_uring", "aio", "mmap")
 SYNCS = ("none", "o_dsync", "o_sync", "fsync", "fdatasync")
 
 
@@ -203,10 +203,10 @@ PARAMETERS = (
     Parameter("workers", "count", "Threads of each host.", high=4096, default=1),
     Parameter("depth", "count", "Operations under way of each worker at a time (io_uring, aio).", high=32_768, default=1),
     Parameter(
-        "interface",
+        "syscalls",
         "word",
         "Which calls do it.",
-        words=INTERFACES,
+        words=SYSCALLS,
         default="pread",
     ),
     Parameter("direct", "switch", "Past the page cache (O_DIRECT).", default=False),
@@ -318,8 +318,8 @@ def mistakes_of(settings: Mapping[str, object], varied: Container[str] = ()) -> 
     delay = settings.get("device_delay")
     if isinstance(delay, int) and delay % MILLISECOND_NS:
         found.append(("device_delay", f"found {delay / MILLISECOND_NS:g} ms, allowed: whole milliseconds"))
-    if settings.get("direct") is True and settings.get("interface") == "mmap":
-        found.append(("direct", "found on with interface mmap, which is the page cache; allowed: off"))
+    if settings.get("direct") is True and settings.get("syscalls") == "mmap":
+        found.append(("direct", "found on with syscalls mmap, which is the page cache; allowed: off"))
     if settings.get("direct") is True and settings.get("cached") == "yes":
         found.append(
             ("cached", "found yes with direct: on, which goes past the page cache; allowed: any, no")
@@ -329,7 +329,7 @@ def mistakes_of(settings: Mapping[str, object], varied: Container[str] = ()) -> 
 
 CONCERNED = (
     "target", "working_set", "offset", "cached", "read", "pattern", "random", "in_order", "sequence", "stride", "theta",
-    "hot_space", "hot_operations", "block", "align", "workers", "depth", "interface", "direct", "hipri", "nowait", "iopoll",
+    "hot_space", "hot_operations", "block", "align", "workers", "depth", "syscalls", "direct", "hipri", "nowait", "iopoll",
     "batch", "sync", "sync_every", "verify", "rate", "arrivals", "think", "replay",
 )  # fmt: skip
 """The parameters that `mistakes_of` and `mistakes_of_point` look at."""
@@ -342,9 +342,9 @@ def mistakes_of_point(settings: Mapping[str, Level]) -> Mistakes:
     """List contradictions among all settings of one host at one point, beside those of `mistakes_of`. A setting that is not
     among them is at its default: nothing more is known than the agent will be told.
 
-    >>> mistakes_of_point({"depth": 8, "interface": "pread"})[0][0]
-    ('depth', 'interface')
-    >>> mistakes_of_point({"depth": 8, "interface": "aio", "working_set": 65536})
+    >>> mistakes_of_point({"depth": 8, "syscalls": "pread"})[0][0]
+    ('depth', 'syscalls')
+    >>> mistakes_of_point({"depth": 8, "syscalls": "aio", "working_set": 65536})
     []
     """
     point = {p.name: p.default for p in PARAMETERS if p.default is not None} | dict(settings)
@@ -354,27 +354,27 @@ def mistakes_of_point(settings: Mapping[str, Level]) -> Mistakes:
 def _of_calls(point: Mapping[str, Level]) -> Mistakes:
     """List mistakes in how and when operations are called for."""
     found: Mistakes = []
-    interface, depth, batch = str(point["interface"]), int(point["depth"]), int(point["batch"])
-    if depth > 1 and interface not in _MANY_AT_A_TIME:
+    syscalls, depth, batch = str(point["syscalls"]), int(point["depth"]), int(point["batch"])
+    if depth > 1 and syscalls not in _MANY_AT_A_TIME:
         found.append(
             (
-                ("depth", "interface"),
-                f"found {depth} with interface {interface}, which has one operation under way a worker; allowed: 1, or"
-                f" interface {' or '.join(_MANY_AT_A_TIME)}",
+                ("depth", "syscalls"),
+                f"found {depth} with syscalls {syscalls}, which has one operation under way a worker; allowed: 1, or"
+                f" syscalls {' or '.join(_MANY_AT_A_TIME)}",
             )
         )
     if batch > depth:
         found.append((("batch", "depth"), f"found {batch} with depth {depth}, allowed: 1 to the depth"))
     for flag in ("nowait", "hipri"):
-        if point.get(flag) is True and interface not in _WITH_FLAGS:
+        if point.get(flag) is True and syscalls not in _WITH_FLAGS:
             found.append(
                 (
-                    (flag, "interface"),
-                    f"found on with interface {interface}, which has no such flag; allowed: interface"
+                    (flag, "syscalls"),
+                    f"found on with syscalls {syscalls}, which has no such flag; allowed: syscalls"
                     f" {' or '.join(_WITH_FLAGS)}, or off",
                 )
             )
-    if point.get("iopoll") is True and interface == "io_uring" and point["direct"] is not True:
+    if point.get("iopoll") is True and syscalls == "io_uring" and point["direct"] is not True:
         found.append((("iopoll", "direct"), "found on through the page cache, allowed: direct: on with it"))
     if point["sync"] != "none" and point.get("target") == NULL_TARGET:
         text = f"found {point['sync']} on {NULL_TARGET}, where nothing is to be made durable; allowed: none"
@@ -477,7 +477,7 @@ def _of_pattern(point: Mapping[str, Level]) -> Mistakes:
             "with reads": int(point["read"]) > 0,
             "by several workers": int(point["workers"]) != 1,
             "to several files": ", " in str(point.get("target", "")),
-            "with interface mmap": point["interface"] == "mmap",
+            "with syscalls mmap": point["syscalls"] == "mmap",
         }
         found += [
             (("pattern",), f"found append {what}, allowed: without it") for what, so in wrong.items() if so

@@ -1,6 +1,6 @@
 """The ways in which one end of a workload can make its calls, by the word that an experiment names them with.
 
-`engine` and `interface` say it for both ends. `server` and `client` say it for one end alone, so that the way can be
+`engine` and `syscalls` say it for both ends. `server` and `client` say it for one end alone, so that the way can be
 a factor while the other end stays as it is.
 """
 
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Submission:
-    """A way to make calls, in the agent's words (`agent/core/src/interface.rs`).
+    """A way to make calls, in the agent's words (`agent/core/src/engine.rs`).
 
     `transport` is what this end travels on instead of the other's; None: the same. `ring` is the version of the
     packet ring; 0: `AF_XDP`; None: there is none.
@@ -20,13 +20,13 @@ class Submission:
 
     help: str
     engine: str
-    interface: str = "read_write"
+    syscalls: str = "read_write"
     transport: str | None = None
     ring: int | None = None
 
     def takes_several(self, transport: str) -> bool:
         """Tell whether a call moves `batch` messages, over the transport of the load."""
-        return self.interface in ("batch", "segments") or (self.engine == "io_uring" and transport == "udp")
+        return self.syscalls in ("batch", "segments") or (self.engine == "io_uring" and transport == "udp")
 
 
 SERVERS: Mapping[str, Submission] = {

@@ -51,7 +51,7 @@ _CONNECTIONS = (
         default="threads",
     ),
     Parameter(
-        "interface",
+        "syscalls",
         "word",
         "Which calls move the bytes: send and recv, sendmsg and recvmsg, `batch` messages a call, MSG_ZEROCOPY,"
         " sendfile, splice, or UDP segmentation offload.",

@@ -30,7 +30,7 @@ Mistakes = list[tuple[tuple[str, ...], str]]
 """Mistakes, each as the parameters that are to blame, the first one first, and a sentence."""
 
 CONCERNED = (
-    "transport", "engine", "interface", "client", "server", "rate", "arrivals", "on", "off", "burst", "sizes", "answer",
+    "transport", "engine", "syscalls", "client", "server", "rate", "arrivals", "on", "off", "burst", "sizes", "answer",
     "outstanding", "multiplexed", "nagle", "path", "link_rate", "direction",
 )  # fmt: skip
 """The parameters that are looked at, beside tunables."""
@@ -148,7 +148,7 @@ def wrong_at(workload: WorkloadSpec, point: Point, hosts: Mapping[str, HostSpec]
 def _way(point: Point, end: str) -> Submission:
     """Return the way in which the end that is called `client` or `server` makes its calls."""
     ways = CLIENTS if end == "client" else SERVERS
-    both = Submission("", str(point.get("engine", "threads")), str(point.get("interface", "read_write")))
+    both = Submission("", str(point.get("engine", "threads")), str(point.get("syscalls", "read_write")))
     return ways.get(str(point.get(end)), both)
 
 
@@ -197,7 +197,7 @@ def _of_calls(workload: WorkloadSpec, point: Point) -> Mistakes:
         way = _way(point, end)
         several = ("segments", "batch") if workload.kind == REQUEST_RESPONSE.name else ("segments",)
         of_datagrams = way.transport is not None or way.engine == "reflector"
-        if (of_datagrams or (end in point and way.interface in several)) and transport != "udp":
+        if (of_datagrams or (end in point and way.syscalls in several)) and transport != "udp":
             text = (
                 f"found {point[end]} with transport {transport}, allowed: with udp, whose datagrams it takes"
             )
@@ -271,7 +271,7 @@ def _of_path(workload: WorkloadSpec, point: Point, hosts: Mapping[str, HostSpec]
     told = [point[f"{whose}.mtu"] for whose in (workload.receiver, ALL) if f"{whose}.mtu" in point]
     most = min([int(level) for level in told] or [mtu]) - _HEADERS_BYTES
     answer = int(point.get("answer", 0))
-    segments = _way(point, "server").interface == "segments" and point.get("transport") == "udp"
+    segments = _way(point, "server").syscalls == "segments" and point.get("transport") == "udp"
     if segments and workload.kind == REQUEST_RESPONSE.name and answer > most:
         text = f"found {show('size', answer)} from a server by segments, allowed: {most} bytes, which a packet of the path holds"
         found.append((("answer", "server"), f"{text}; the kernel cuts no segment in two"))

@@ -124,7 +124,7 @@ class SimulatedDisk:
         target = self._disk["targets"][0]
         size = target["size_bytes"] or 1 << 30
         return {
-            "interface": self._disk["interface"],
+            "syscalls": self._disk["syscalls"],
             "degraded": [],
             "targets": [
                 {

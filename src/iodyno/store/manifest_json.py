@@ -117,7 +117,7 @@ class Network(TypedDict, total=False):
     traffic: Required[dict[str, Traffic]]
     transport: str
     engine: str
-    interface: str
+    syscalls: str
     batch: int
     ring: Ring | None
     tls_cipher: str
@@ -188,7 +188,7 @@ class Job(TypedDict, total=False):
     trial: str | None
     token: str | None
     address: str | None
-    interface: str | None
+    syscalls: str | None
     tls_cipher: str | None
     local_addresses: list[str] | None
     remote_addresses: list[str] | None

@@ -23,6 +23,7 @@ _RENAMED: Mapping[int, Mapping[str, str]] = {
     },
     6: {
         "driver": "engine",
+        "interface": "syscalls",
     },
 }
 """By version: what earlier ones name otherwise, as a key or as a whole text."""

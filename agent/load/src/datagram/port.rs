@@ -6,7 +6,7 @@
 use std::io;
 use std::os::fd::BorrowedFd;
 
-use iodyno_core::network::{Engine, Interface, Role, TrafficKind};
+use iodyno_core::network::{Engine, Role, Syscalls, TrafficKind};
 use iodyno_core::units::Nanos;
 use iodyno_sys::datagram::{Calls, Incoming, Outgoing, Patience, MOST_SEGMENTS};
 use iodyno_sys::datagram_ring::{Came, DatagramRing, Happened, Shape};
@@ -69,12 +69,12 @@ struct Ring {
     counted: bool,
 }
 
-/// The calls of an interface; jobs are checked for those that move no datagrams.
-fn calls(interface: Interface) -> Calls {
-    match interface {
-        Interface::Message => Calls::Message,
-        Interface::Batch => Calls::Batch,
-        Interface::Segments => Calls::Segments,
+/// The calls of an syscalls; jobs are checked for those that move no datagrams.
+fn calls(syscalls: Syscalls) -> Calls {
+    match syscalls {
+        Syscalls::Message => Calls::Message,
+        Syscalls::Batch => Calls::Batch,
+        Syscalls::Segments => Calls::Segments,
         _ => Calls::Plain,
     }
 }
@@ -102,13 +102,13 @@ impl<'a> Port<'a> {
             Engine::Rings => (Way::Frames(Box::new(Frames::open(shared, &sockets)?)), RING_ROOM),
             Engine::Threads | Engine::Epoll | Engine::RoundRobin | Engine::Reflector => {
                 let joined = most_joined(&job.load) as usize;
-                let calls = match calls(job.load.interface) {
+                let calls = match calls(job.load.syscalls) {
                     Calls::Plain | Calls::Message if joined > 1 => Calls::Batch,
                     calls => calls,
                 };
                 let room = match calls {
                     Calls::Plain | Calls::Message => 1,
-                    Calls::Batch if job.load.interface != Interface::Batch => joined,
+                    Calls::Batch if job.load.syscalls != Syscalls::Batch => joined,
                     Calls::Batch => batch,
                     // An answer to each of what was joined.
                     Calls::Segments if job.load.role == Role::Receive => MOST_JOINED,
@@ -312,7 +312,7 @@ impl Ring {
             named: is_server(&job.load),
             slots,
             sent_bytes: given as usize,
-            zero_copy: job.load.interface == Interface::ZeroCopy,
+            zero_copy: job.load.syscalls == Syscalls::ZeroCopy,
         };
         let ring = DatagramRing::new(sockets, shape, shared.source.bytes())
             .map_err(|error| LoadError::refused(&error, "set up io_uring", "engine"))?;

@@ -16,7 +16,7 @@ use std::collections::BinaryHeap;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
-use iodyno_core::network::{Interface, TrafficKind};
+use iodyno_core::network::{Syscalls, TrafficKind};
 use iodyno_core::units::Nanos;
 use iodyno_sys::buffer::ReceiveScratch;
 use iodyno_sys::socket::{self, Direction};
@@ -223,9 +223,9 @@ pub(super) fn drive<A: Activity>(shared: &Connections, number: usize, make: impl
     let exchanges = job.load.kind() == TrafficKind::RequestResponse;
     let manner = Manner {
         quiet: exchanges
-            && job.load.interface != Interface::ZeroCopy
+            && job.load.syscalls != Syscalls::ZeroCopy
             && job.load.message_bytes.0.max(job.load.answer_bytes().0) <= QUIET_BYTES,
-        zero_copy: job.load.interface == Interface::ZeroCopy,
+        zero_copy: job.load.syscalls == Syscalls::ZeroCopy,
         // One that pauses must leave in the kernel what it does not read.
         again: !job.load.application().is_any(),
         discards: job.load.stream().is_some_and(|stream| stream.discards),

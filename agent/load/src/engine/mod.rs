@@ -8,7 +8,7 @@ pub(crate) mod threads;
 
 use std::os::fd::{AsFd, OwnedFd};
 
-use iodyno_core::network::{Direction, Engine, Interface, Role, TrafficKind, Transport};
+use iodyno_core::network::{Direction, Engine, Role, Syscalls, TrafficKind, Transport};
 
 use crate::connections::Connections;
 use crate::prepared::Work;
@@ -53,7 +53,7 @@ fn work(shared: &Connections, number: usize) {
         (_, transport) if transport.is_datagram() => crate::datagram::work(shared, number),
         (TrafficKind::ConnectRequestResponse, _) => connect::drive(shared, number),
         (_, Transport::Tcp | Transport::Unix | Transport::Vsock)
-            if plain && matches!(load.interface, Interface::ReadWrite | Interface::Batch) =>
+            if plain && matches!(load.syscalls, Syscalls::ReadWrite | Syscalls::Batch) =>
         {
             carry(shared, number, |at| Plain(shared.sockets[at].as_fd()));
         }

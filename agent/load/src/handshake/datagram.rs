@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use iodyno_core::job::Job;
 use iodyno_core::message::ErrorCode;
-use iodyno_core::network::{Engine, Interface, Network, Role, SocketOptionsObtained, TrafficKind};
+use iodyno_core::network::{Engine, Network, Role, SocketOptionsObtained, Syscalls, TrafficKind};
 use iodyno_core::units::{Bytes, Nanos};
 use iodyno_sys::datagram::{self, Calls, Incoming, Outgoing, Patience};
 use iodyno_sys::epoll::{Epoll, Events, Interest};
@@ -227,8 +227,8 @@ fn open_flow(job: &Job<Network>, flow: u32, address: SocketAddr) -> Result<Owned
     options::ask_any(socket.as_fd(), &job.load.socket)?;
     socket::connect(socket.as_fd(), &address).map_err(refused)?;
     let longest = longest_whole(socket.as_fd(), address);
-    if let Some(longest) = longest
-        .filter(|longest| job.load.interface == Interface::Segments && job.load.message_bytes > *longest)
+    if let Some(longest) =
+        longest.filter(|longest| job.load.syscalls == Syscalls::Segments && job.load.message_bytes > *longest)
     {
         return Err(LoadError::new(
             ErrorCode::Unsupported,
@@ -237,7 +237,7 @@ fn open_flow(job: &Job<Network>, flow: u32, address: SocketAddr) -> Result<Owned
                 job.load.message_bytes.0, longest.0
             ),
             "message_bytes",
-            "use smaller datagrams, a larger MTU, or another interface",
+            "use smaller datagrams, a larger MTU, or other syscalls",
         ));
     }
     offload(socket.as_fd(), job, job.load.message_bytes)?;
@@ -251,14 +251,14 @@ fn longest_whole(socket: BorrowedFd<'_>, address: SocketAddr) -> Option<Bytes> {
     Some(Bytes(mtu.saturating_sub(if address.is_ipv4() { 28 } else { 48 })))
 }
 
-/// Asks for segmentation and joining where the job's interface is that, with messages of `bytes` from this end.
+/// Asks for segmentation and joining where the job asks for that, with messages of `bytes` from this end.
 fn offload(socket: BorrowedFd<'_>, job: &Job<Network>, bytes: Bytes) -> Result<(), LoadError> {
-    if job.load.interface != Interface::Segments {
+    if job.load.syscalls != Syscalls::Segments {
         return Ok(());
     }
     let refused = |what: &str, error: &io::Error| {
         let what = format!("this kernel does not {what} datagrams: {error}");
-        LoadError::new(ErrorCode::Unsupported, what, "interface", "take batch or read_write")
+        LoadError::new(ErrorCode::Unsupported, what, "syscalls", "take batch or read_write")
     };
     let sends = job.load.kind() == TrafficKind::RequestResponse || job.load.role == Role::Send;
     if sends {

@@ -140,7 +140,7 @@ pub(crate) fn be_at(socket: BorrowedFd<'_>, address: &SocketAddr) -> std::io::Re
 
 /// Raises the limit of open files to what the job needs.
 fn make_room(job: &Job<Network>) -> Result<(), LoadError> {
-    let connections = u64::from(job.load.connections) * (1 + Calls::descriptors(job.load.interface));
+    let connections = u64::from(job.load.connections) * (1 + Calls::descriptors(job.load.syscalls));
     let needed = connections + OTHER_DESCRIPTORS;
     let limit = limits::raise_descriptors(needed);
     // A host that is a little short of the reserve may do; one that lacks the connections themselves cannot.

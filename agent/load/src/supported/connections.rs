@@ -1,7 +1,7 @@
 //! Loads on connections, which have an order and an end.
 
 use iodyno_core::network::{
-    Direction, Engine, Interface, Network, Role, Stream, Traffic, TrafficKind, Transport,
+    Direction, Engine, Network, Role, Stream, Syscalls, Traffic, TrafficKind, Transport,
 };
 use iodyno_sys::{stream_ring, vsock};
 
@@ -13,7 +13,7 @@ struct Row {
     workloads: &'static [TrafficKind],
     transports: &'static [Transport],
     engines: &'static [Engine],
-    interfaces: &'static [Interface],
+    syscalls: &'static [Syscalls],
 }
 
 /// Connections that are sockets and carry bytes as they are.
@@ -26,13 +26,13 @@ const ROWS: &[Row] = &[
         workloads: &[TrafficKind::Stream],
         transports: &[Transport::Tcp],
         engines: READINESS,
-        interfaces: &[
-            Interface::ReadWrite,
-            Interface::Message,
-            Interface::Batch,
-            Interface::ZeroCopy,
-            Interface::Sendfile,
-            Interface::Splice,
+        syscalls: &[
+            Syscalls::ReadWrite,
+            Syscalls::Message,
+            Syscalls::Batch,
+            Syscalls::ZeroCopy,
+            Syscalls::Sendfile,
+            Syscalls::Splice,
         ],
     },
     // The kernel has no sends without a copy on these.
@@ -40,75 +40,75 @@ const ROWS: &[Row] = &[
         workloads: &[TrafficKind::Stream],
         transports: &[Transport::Unix],
         engines: READINESS,
-        interfaces: &[
-            Interface::ReadWrite,
-            Interface::Message,
-            Interface::Batch,
-            Interface::Sendfile,
-            Interface::Splice,
+        syscalls: &[
+            Syscalls::ReadWrite,
+            Syscalls::Message,
+            Syscalls::Batch,
+            Syscalls::Sendfile,
+            Syscalls::Splice,
         ],
     },
     Row {
         workloads: &[TrafficKind::Stream],
         transports: &[Transport::Vsock],
         engines: READINESS,
-        interfaces: &[Interface::ReadWrite, Interface::Message, Interface::Batch],
+        syscalls: &[Syscalls::ReadWrite, Syscalls::Message, Syscalls::Batch],
     },
     Row {
         workloads: &[TrafficKind::RequestResponse],
         transports: SOCKETS,
         engines: READINESS,
-        interfaces: &[Interface::ReadWrite, Interface::Message],
+        syscalls: &[Syscalls::ReadWrite, Syscalls::Message],
     },
     Row {
         workloads: &[TrafficKind::Stream],
         transports: SOCKETS,
         engines: &[Engine::RoundRobin],
-        interfaces: &[Interface::ReadWrite],
+        syscalls: &[Syscalls::ReadWrite],
     },
     Row {
         workloads: &[TrafficKind::Stream, TrafficKind::RequestResponse],
         transports: &[Transport::Tcp],
         engines: &[Engine::IoUring],
-        interfaces: &[Interface::ReadWrite, Interface::ZeroCopy],
+        syscalls: &[Syscalls::ReadWrite, Syscalls::ZeroCopy],
     },
     Row {
         workloads: &[TrafficKind::Stream, TrafficKind::RequestResponse],
         transports: &[Transport::Unix, Transport::Vsock],
         engines: &[Engine::IoUring],
-        interfaces: &[Interface::ReadWrite],
+        syscalls: &[Syscalls::ReadWrite],
     },
     Row {
         workloads: &[TrafficKind::Stream],
         transports: SOCKETS,
         engines: &[Engine::IoUring],
-        interfaces: &[Interface::Batch],
+        syscalls: &[Syscalls::Batch],
     },
     Row {
         workloads: &[TrafficKind::ConnectRequestResponse],
         transports: &[Transport::Tcp, Transport::Unix, Transport::Vsock, Transport::Tls],
         engines: READINESS,
-        interfaces: &[Interface::ReadWrite],
+        syscalls: &[Syscalls::ReadWrite],
     },
     // Its records are made in the agent: no other call would move them differently.
     Row {
         workloads: &[TrafficKind::Stream, TrafficKind::RequestResponse],
         transports: &[Transport::Tls],
         engines: READINESS,
-        interfaces: &[Interface::ReadWrite],
+        syscalls: &[Syscalls::ReadWrite],
     },
     // Several messages fill its records.
     Row {
         workloads: &[TrafficKind::Stream],
         transports: &[Transport::Tls],
         engines: READINESS,
-        interfaces: &[Interface::Batch],
+        syscalls: &[Syscalls::Batch],
     },
     Row {
         workloads: &[TrafficKind::Stream],
         transports: &[Transport::Null],
         engines: READINESS,
-        interfaces: &[Interface::ReadWrite],
+        syscalls: &[Syscalls::ReadWrite],
     },
 ];
 
@@ -118,7 +118,7 @@ pub(super) fn supports(load: &Network) -> Result<(), LoadError> {
     narrow(&mut rows, "workload", load.kind(), |row| row.workloads)?;
     narrow(&mut rows, "transport", load.transport, |row| row.transports)?;
     narrow(&mut rows, "engine", load.engine, |row| row.engines)?;
-    narrow(&mut rows, "interface", load.interface, |row| row.interfaces)?;
+    narrow(&mut rows, "syscalls", load.syscalls, |row| row.syscalls)?;
     if load.engine == Engine::IoUring {
         stream_ring::available()
             .map_err(|why| unsupported(why, "engine", "take epoll or threads on this host"))?;
@@ -188,7 +188,7 @@ fn streams(load: &Network, stream: &Stream) -> Result<(), LoadError> {
     let (round_robin, bursts) = (load.engine == Engine::RoundRobin, application.burst > 1);
     let both = stream.direction == Direction::Both;
     let joins =
-        [Interface::ReadWrite, Interface::Message, Interface::Batch, Interface::ZeroCopy, Interface::Splice];
+        [Syscalls::ReadWrite, Syscalls::Message, Syscalls::Batch, Syscalls::ZeroCopy, Syscalls::Splice];
     let rules = [
         (
             stream.direction != Direction::Forward && load.transport == Transport::Null,
@@ -215,14 +215,14 @@ fn streams(load: &Network, stream: &Stream) -> Result<(), LoadError> {
             "take threads or epoll",
         ),
         (
-            stream.cork && !joins.contains(&load.interface),
+            stream.cork && !joins.contains(&load.syscalls),
             "cork",
             "corking",
             "take read_write, message, batch, zero_copy or splice",
         ),
         (
-            load.interface == Interface::Batch && (application.is_any() || bursts),
-            "interface",
+            load.syscalls == Syscalls::Batch && (application.is_any() || bursts),
+            "syscalls",
             "batches of messages and an application or bursts",
             "take read_write, or leave compute, think, serialised and burst away: they are for one message",
         ),
@@ -302,7 +302,7 @@ fn exchanges(load: &Network) -> Result<(), LoadError> {
             "take engine epoll",
         ),
         (
-            multiplexed && (!SOCKETS.contains(&load.transport) || load.interface != Interface::ReadWrite),
+            multiplexed && (!SOCKETS.contains(&load.transport) || load.syscalls != Syscalls::ReadWrite),
             "multiplexed",
             "identifiers in bytes that are forgotten",
             "take read_write over tcp, unix or vsock",
@@ -343,9 +343,9 @@ mod tests {
         let anew = Network { traffic: TrafficKind::ConnectRequestResponse.into(), ..load.clone() };
         assert_eq!(place(&Network { transport: Transport::Null, ..anew }), "transport");
         let asking = TrafficKind::RequestResponse.into();
-        let files = Network { traffic: asking, interface: Interface::Sendfile, ..load.clone() };
+        let files = Network { traffic: asking, syscalls: Syscalls::Sendfile, ..load.clone() };
         let refused = supports(&files).unwrap_err();
-        assert_eq!((refused.place.as_str(), refused.code), ("interface", ErrorCode::Unsupported));
+        assert_eq!((refused.place.as_str(), refused.code), ("syscalls", ErrorCode::Unsupported));
         assert!(refused.what.contains("sendfile") && refused.advice.contains("read_write"), "{refused}");
         let round_robin = Network { engine: Engine::RoundRobin, ..load.clone() };
         assert_eq!(supports(&round_robin), Ok(()));

@@ -1,6 +1,6 @@
 //! Loads whose messages are datagrams.
 
-use iodyno_core::network::{Direction, Engine, Interface, Network, Role, Transport};
+use iodyno_core::network::{Direction, Engine, Network, Role, Syscalls, Transport};
 use iodyno_sys::datagram_ring;
 
 use super::{hold, unsupported};
@@ -24,14 +24,14 @@ pub(super) fn supports(load: &Network) -> Result<(), LoadError> {
     let rules = [
         (load.transport != Transport::Udp && !on_a_ring, "engine", "its frames lie in a ring", "take rings"),
         (
-            on_a_ring && load.interface != Interface::ReadWrite,
-            "interface",
+            on_a_ring && load.syscalls != Syscalls::ReadWrite,
+            "syscalls",
             "its frames lie in a ring, and no call moves them one by one",
             "take read_write",
         ),
         (
-            by_io_uring && !matches!(load.interface, Interface::ReadWrite | Interface::ZeroCopy),
-            "interface",
+            by_io_uring && !matches!(load.syscalls, Syscalls::ReadWrite | Syscalls::ZeroCopy),
+            "syscalls",
             "io_uring has calls of its own",
             "take read_write or zero_copy",
         ),
@@ -44,10 +44,10 @@ pub(super) fn supports(load: &Network) -> Result<(), LoadError> {
         (
             matches!(load.engine, Engine::Threads | Engine::Epoll)
                 && !matches!(
-                    load.interface,
-                    Interface::ReadWrite | Interface::Message | Interface::Batch | Interface::Segments
+                    load.syscalls,
+                    Syscalls::ReadWrite | Syscalls::Message | Syscalls::Batch | Syscalls::Segments
                 ),
-            "interface",
+            "syscalls",
             missing,
             "take read_write, message, batch or segments",
         ),
@@ -70,10 +70,10 @@ pub(super) fn supports(load: &Network) -> Result<(), LoadError> {
         (application.think_ns.0 > 0, "think_ns", missing, "leave it out"),
         (application.burst > 1, "burst", missing, "take outstanding"),
         (
-            load.message_sizes.is_some() && load.interface == Interface::Segments,
+            load.message_sizes.is_some() && load.syscalls == Syscalls::Segments,
             "message_sizes",
             "the kernel cuts into segments of one size",
-            "take another interface, or one size",
+            "take other syscalls, or one size",
         ),
         (
             load.arrivals.is_some() && load.outstanding() > 1 && load.engine == Engine::Threads,

@@ -1,6 +1,6 @@
 //! Loads on rings that the kernel shares, and by a program in it.
 
-use iodyno_core::network::{Interface, Network, Role, Transport};
+use iodyno_core::network::{Network, Role, Syscalls, Transport};
 
 use super::{hold, unsupported};
 use crate::error::LoadError;
@@ -55,7 +55,7 @@ pub(super) fn reflects(load: &Network) -> Result<(), LoadError> {
         (application.is_any(), "think_ns", alone, "leave it out"),
         (application.burst > 1 || load.arrivals.is_some(), "arrivals", alone, "take a closed loop"),
         (load.message_sizes.is_some(), "message_sizes", alone, "take one size"),
-        (load.interface != Interface::ReadWrite, "interface", alone, "take read_write"),
+        (load.syscalls != Syscalls::ReadWrite, "syscalls", alone, "take read_write"),
     ];
     hold(&rules, str::to_owned)
 }

@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use iodyno_core::network::{Engine, Interface, Network};
+use iodyno_core::network::{Engine, Network, Syscalls};
 use iodyno_core::units::Nanos;
 use iodyno_sys::buffer::{ReceiveScratch, SendSource};
 use iodyno_sys::socket::{self, Direction};
@@ -38,16 +38,16 @@ impl Means {
         if !load.writes_stream() {
             return Ok(means);
         }
-        let from_file = matches!(load.interface, Interface::Sendfile | Interface::Splice);
+        let from_file = matches!(load.syscalls, Syscalls::Sendfile | Syscalls::Splice);
         if from_file && !sockets.is_empty() {
             means.file = Some(stream_calls::file_of(source)?);
         }
         for socket in sockets {
-            match load.interface {
-                Interface::ZeroCopy if load.engine != Engine::IoUring => {
+            match load.syscalls {
+                Syscalls::ZeroCopy if load.engine != Engine::IoUring => {
                     stream_calls::allow_zero_copy(socket.as_fd())?;
                 }
-                Interface::Splice => means.pipes.push(stream_calls::pipe(LONGEST_CALL_BYTES as usize)?),
+                Syscalls::Splice => means.pipes.push(stream_calls::pipe(LONGEST_CALL_BYTES as usize)?),
                 _ => {}
             }
         }
@@ -79,15 +79,15 @@ impl<'a> Calls<'a> {
     pub(crate) fn of(shared: &'a Connections, connection: usize) -> Self {
         let (job, means) = (&shared.job, &shared.means);
         let stream = job.load.stream();
-        let sending = match (job.load.interface, &means.file, means.pipes.get(connection)) {
-            (Interface::Message, ..) => Sending::Message,
-            (Interface::ZeroCopy, ..) => Sending::ZeroCopy {
+        let sending = match (job.load.syscalls, &means.file, means.pipes.get(connection)) {
+            (Syscalls::Message, ..) => Sending::Message,
+            (Syscalls::ZeroCopy, ..) => Sending::ZeroCopy {
                 source: &shared.source,
                 since_look: Cell::new(0),
                 rare: &shared.counters.rare,
             },
-            (Interface::Sendfile, Some(file), _) => Sending::File(file.as_fd()),
-            (Interface::Splice, Some(file), Some((reading, writing))) => Sending::Splice {
+            (Syscalls::Sendfile, Some(file), _) => Sending::File(file.as_fd()),
+            (Syscalls::Splice, Some(file), Some((reading, writing))) => Sending::Splice {
                 file: file.as_fd(),
                 reading: reading.as_fd(),
                 writing: writing.as_fd(),
@@ -98,16 +98,16 @@ impl<'a> Calls<'a> {
         Calls {
             socket: shared.sockets[connection].as_fd(),
             sending,
-            by_message: job.load.interface == Interface::Message,
+            by_message: job.load.syscalls == Syscalls::Message,
             discards: stream.is_some_and(|stream| stream.discards),
             more: stream.is_some_and(|stream| stream.cork),
             blocks: matches!(job.load.engine, Engine::Threads | Engine::RoundRobin),
         }
     }
 
-    /// Files that a connection takes with this interface, besides its socket.
-    pub(crate) fn descriptors(interface: Interface) -> u64 {
-        if interface == Interface::Splice {
+    /// Files that a connection takes with this syscalls, besides its socket.
+    pub(crate) fn descriptors(syscalls: Syscalls) -> u64 {
+        if syscalls == Syscalls::Splice {
             2
         } else {
             0

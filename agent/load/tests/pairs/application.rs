@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use crate::pair::{check_consistent, job, over, prepare, run, with, Parts, ENGINES, MS};
 use iodyno_core::histogram::Snapshot;
 use iodyno_core::job::{Job, Load};
-use iodyno_core::network::{Engine, Interface, Network, Role, Transport};
+use iodyno_core::network::{Engine, Network, Role, Syscalls, Transport};
 use iodyno_core::units::{Bytes, Nanos};
 use iodyno_load::{connect, Cancel, Finished};
 use iodyno_sys::clock;
@@ -96,7 +96,7 @@ fn thinking_connections_complete_operations_at_the_rate_of_the_response_time_law
 fn a_completion_of_a_send_without_a_copy_ends_no_pause() {
     // Over loopback, completions come at once, and the kernel reports each as an error of the connection.
     let mut sender = job(Role::Send, Engine::Epoll, 4, 1_000, 300);
-    (sender.load.interface, sender.application().think_ns) = (Interface::ZeroCopy, Nanos(20 * MS));
+    (sender.load.syscalls, sender.application().think_ns) = (Syscalls::ZeroCopy, Nanos(20 * MS));
     let receiver = job(Role::Receive, Engine::Epoll, 4, 1_000, 300);
     let (sent, received) = run(&sender, &receiver);
     assert_eq!(sent.totals.bytes, received.totals.bytes);

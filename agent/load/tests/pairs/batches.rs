@@ -4,7 +4,7 @@ use crate::pair::{both_moved, check_consistent, engines, job, over, run_until, w
 use iodyno_core::arrivals::Sizes;
 use iodyno_core::histogram::Snapshot;
 use iodyno_core::job::Job;
-use iodyno_core::network::{Direction, Engine, Interface, Network, Role, SocketOptions, Transport};
+use iodyno_core::network::{Direction, Engine, Network, Role, SocketOptions, Syscalls, Transport};
 use iodyno_core::units::Bytes;
 use iodyno_load::{supports, Totals};
 
@@ -13,7 +13,7 @@ const MESSAGE: u64 = 1_000;
 fn batches_of(batch: u32, transport: Transport, engine: Engine, message: u64) -> Job<Network> {
     let plain = over(transport, job(Role::Send, engine, 3, message, 100));
     with(plain, |job| {
-        job.load.interface = Interface::Batch;
+        job.load.syscalls = Syscalls::Batch;
         job.load.batch = batch;
     })
 }
@@ -146,7 +146,7 @@ fn what_would_not_be_one_call_or_not_discarded_is_refused() {
         .load,
     )
     .unwrap_err();
-    assert_eq!(bursts.place, "interface");
+    assert_eq!(bursts.place, "syscalls");
     let works = supports(
         &with(batches, |job| {
             job.application().serialised = true;
@@ -154,7 +154,7 @@ fn what_would_not_be_one_call_or_not_discarded_is_refused() {
         .load,
     )
     .unwrap_err();
-    assert!(works.place == "interface" && works.advice.contains("read_write"), "{works}");
+    assert!(works.place == "syscalls" && works.advice.contains("read_write"), "{works}");
     for transport in [Transport::Unix, Transport::Tls, Transport::Udp] {
         let receiver = with(job(Role::Receive, Engine::Threads, 1, MESSAGE, 100), |job| {
             job.stream().discards = true;

@@ -1,4 +1,4 @@
-//! Every combination of workload, transport, engine and interface that the load can be made with carries every byte,
+//! Every combination of workload, transport, engine and syscalls that the load can be made with carries every byte,
 //! ends by itself and loses nothing.
 
 use std::sync::atomic::AtomicBool;
@@ -8,7 +8,7 @@ use std::thread;
 use crate::pair::{both_moved, check_consistent, job, over, run_until, with, Parts};
 use iodyno_core::job::Job;
 use iodyno_core::message::ErrorCode;
-use iodyno_core::network::{Direction, Engine, Interface, Network, Role, Traffic, TrafficKind, Transport};
+use iodyno_core::network::{Direction, Engine, Network, Role, Syscalls, Traffic, TrafficKind, Transport};
 use iodyno_core::units::Bytes;
 use iodyno_load::{supports, Finished, Totals};
 
@@ -17,14 +17,14 @@ const WORKLOADS: [TrafficKind; 3] =
 /// Those whose two ends can be made of one address here; datagrams may be lost and have tests of their own.
 const TRANSPORTS: [Transport; 4] = [Transport::Tcp, Transport::Unix, Transport::Vsock, Transport::Tls];
 const ENGINES: [Engine; 4] = [Engine::Threads, Engine::Epoll, Engine::RoundRobin, Engine::IoUring];
-const INTERFACES: [Interface; 7] = [
-    Interface::ReadWrite,
-    Interface::Message,
-    Interface::Batch,
-    Interface::ZeroCopy,
-    Interface::Sendfile,
-    Interface::Splice,
-    Interface::Segments,
+const SYSCALLS: [Syscalls; 7] = [
+    Syscalls::ReadWrite,
+    Syscalls::Message,
+    Syscalls::Batch,
+    Syscalls::ZeroCopy,
+    Syscalls::Sendfile,
+    Syscalls::Splice,
+    Syscalls::Segments,
 ];
 /// Long enough on a quiet machine; on a busy one `run_until` takes longer ones.
 const LOAD_MS: u64 = 25;
@@ -40,9 +40,9 @@ fn jobs(connections: u32, message: u64) -> Vec<(String, Job<Network>)> {
                 continue;
             }
             for engine in ENGINES {
-                for interface in INTERFACES {
+                for syscalls in SYSCALLS {
                     // Batches on other transports and of other sizes: `batches.rs`.
-                    let batch = if interface == Interface::Batch { 3 } else { 1 };
+                    let batch = if syscalls == Syscalls::Batch { 3 } else { 1 };
                     if batch > 1 && message != 777 {
                         continue;
                     }
@@ -57,7 +57,7 @@ fn jobs(connections: u32, message: u64) -> Vec<(String, Job<Network>)> {
                             let plain = over(transport, plain);
                             let asked = with(plain, |job| {
                                 job.load.traffic = workload.into();
-                                job.load.interface = interface;
+                                job.load.syscalls = syscalls;
                                 job.load.batch = batch;
                                 match &mut job.load.traffic {
                                     Traffic::Stream(stream) => {
@@ -68,7 +68,7 @@ fn jobs(connections: u32, message: u64) -> Vec<(String, Job<Network>)> {
                             });
                             match supports(&asked.load) {
                                 Ok(()) => {
-                                    let words = (workload, transport, engine, interface, direction);
+                                    let words = (workload, transport, engine, syscalls, direction);
                                     found.push((format!("{words:?}, cork {cork}, {message} bytes"), asked));
                                 }
                                 Err(refused) => assert_eq!(refused.code, ErrorCode::Unsupported),
@@ -141,7 +141,7 @@ fn carries_every_byte(connections: u32, message: u64) {
 }
 
 #[test]
-fn two_ends_may_use_different_engines_and_interfaces() {
+fn two_ends_may_use_different_engines_and_syscalls() {
     for (near, far) in [(Engine::Threads, Engine::Epoll), (Engine::Epoll, Engine::Threads)] {
         for direction in DIRECTIONS {
             let sender = with(job(Role::Send, near, 4, 30_000, LOAD_MS), |job| {
@@ -149,7 +149,7 @@ fn two_ends_may_use_different_engines_and_interfaces() {
             });
             let receiver = with(job(Role::Receive, far, 4, 30_000, LOAD_MS), |job| {
                 job.stream().direction = direction;
-                job.load.interface = Interface::Message;
+                job.load.syscalls = Syscalls::Message;
             });
             let (sent, received) = run_until(&sender, &receiver, both_moved);
             let case = format!("{near:?} {far:?} {direction:?}");
@@ -184,12 +184,12 @@ fn what_was_submitted_is_counted_where_the_other_end_stops_first() {
         }
         let _rest = Rest(&busy);
         for engine in crate::pair::engines() {
-            for interface in [Interface::ReadWrite, Interface::ZeroCopy] {
+            for syscalls in [Syscalls::ReadWrite, Syscalls::ZeroCopy] {
                 for longer_ms in [0, 1, 5, 20, 0, 1, 5, 20] {
                     let both = |role, load_ms| {
                         with(job(role, engine, 3, 20_001, load_ms), |job| {
                             job.stream().direction = Direction::Both;
-                            job.load.interface = interface;
+                            job.load.syscalls = syscalls;
                         })
                     };
                     let (sender, receiver) = (both(Role::Send, 40), both(Role::Receive, 40 + longer_ms));
@@ -197,7 +197,7 @@ fn what_was_submitted_is_counted_where_the_other_end_stops_first() {
                         continue;
                     }
                     let (sent, received) = run_until(&sender, &receiver, both_moved);
-                    same(&format!("{engine:?} {interface:?}"), &sender, &sent.totals, &received.totals);
+                    same(&format!("{engine:?} {syscalls:?}"), &sender, &sent.totals, &received.totals);
                 }
             }
         }

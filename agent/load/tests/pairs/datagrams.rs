@@ -1,26 +1,25 @@
-//! Requests and answers in datagrams over loopback, in every combination of engines and interfaces.
+//! Requests and answers in datagrams over loopback, in every combination of engines and syscalls.
 
 use crate::pair::{both_moved, check_consistent, engines, job, run, run_until, with, Parts, ENGINES, MS};
 use iodyno_core::arrivals::{Arrivals, Law, Sizes};
 use iodyno_core::histogram::Snapshot;
 use iodyno_core::job::Job;
-use iodyno_core::network::{Engine, Interface, Network, Role, TrafficKind, Transport};
+use iodyno_core::network::{Engine, Network, Role, Syscalls, TrafficKind, Transport};
 use iodyno_core::units::{Bytes, Nanos};
 use iodyno_load::{supports, Finished};
 
-const INTERFACES: [Interface; 4] =
-    [Interface::ReadWrite, Interface::Message, Interface::Batch, Interface::Segments];
+const SYSCALLS: [Syscalls; 4] = [Syscalls::ReadWrite, Syscalls::Message, Syscalls::Batch, Syscalls::Segments];
 
 /// Long enough on a quiet machine; on a busy one `run_until` takes longer ones.
 const LOAD_MS: u64 = 40;
 
 /// The ways of an engine that this host has.
-fn ways(role: Role) -> Vec<(Engine, Interface)> {
+fn ways(role: Role) -> Vec<(Engine, Syscalls)> {
     let pairs = engines().into_iter().flat_map(|engine| {
-        [Interface::ReadWrite, Interface::ZeroCopy, Interface::Batch].map(|interface| (engine, interface))
+        [Syscalls::ReadWrite, Syscalls::ZeroCopy, Syscalls::Batch].map(|syscalls| (engine, syscalls))
     });
     pairs
-        .filter(|(engine, interface)| supports(&exchange(role, *engine, *interface, 1, 1).load).is_ok())
+        .filter(|(engine, syscalls)| supports(&exchange(role, *engine, *syscalls, 1, 1).load).is_ok())
         .collect()
 }
 
@@ -34,30 +33,29 @@ fn is_mean(bytes: u64, count: u64) -> bool {
     (bytes as f64 / count as f64 - 288.0).abs() < 6.0 * 129.6 / (count as f64).sqrt()
 }
 
-fn exchange(role: Role, engine: Engine, interface: Interface, flows: u32, outstanding: u32) -> Job<Network> {
+fn exchange(role: Role, engine: Engine, syscalls: Syscalls, flows: u32, outstanding: u32) -> Job<Network> {
     let plain = job(role, engine, flows, 512, LOAD_MS);
     with(plain, |job| {
         job.load.traffic = TrafficKind::RequestResponse.into();
         job.load.transport = Transport::Udp;
         *job.answer() = Bytes(1024);
-        job.load.interface = interface;
+        job.load.syscalls = syscalls;
         job.load.batch = 16;
         job.exchange().outstanding = outstanding;
     })
 }
 
 #[test]
-fn every_request_has_its_answer_between_any_two_engines_and_interfaces() {
+fn every_request_has_its_answer_between_any_two_engines_and_syscalls() {
     for sending in ENGINES {
         for receiving in ENGINES {
-            for interface in INTERFACES {
+            for syscalls in SYSCALLS {
                 for (flows, outstanding) in [(1, 1), (5, 1), (3, 24)] {
-                    let sender = exchange(Role::Send, sending, interface, flows, outstanding);
-                    let receiver = exchange(Role::Receive, receiving, interface, flows, outstanding);
+                    let sender = exchange(Role::Send, sending, syscalls, flows, outstanding);
+                    let receiver = exchange(Role::Receive, receiving, syscalls, flows, outstanding);
                     let (sent, received) =
                         run_until(&sender, &receiver, |sent, _| sent.totals.operations > u64::from(flows));
-                    let case =
-                        format!("{sending:?} to {receiving:?}, {interface:?}, {flows} x {outstanding}");
+                    let case = format!("{sending:?} to {receiving:?}, {syscalls:?}, {flows} x {outstanding}");
                     for finished in [&sent, &received] {
                         check_consistent(&finished.totals, flows);
                         let totals = &finished.totals;
@@ -71,7 +69,7 @@ fn every_request_has_its_answer_between_any_two_engines_and_interfaces() {
                     assert!(asked.received <= answered.sent, "{case}: {asked:?} {answered:?}");
                     assert_eq!(answered.requests, received.totals.operations, "{case}");
                     let batch = sent.totals.batch.map(|batch| batch.since(&Snapshot::default()));
-                    let takes_several = matches!(interface, Interface::Batch | Interface::Segments);
+                    let takes_several = matches!(syscalls, Syscalls::Batch | Syscalls::Segments);
                     assert_eq!(batch.is_some(), takes_several, "{case}");
                 }
             }
@@ -82,11 +80,11 @@ fn every_request_has_its_answer_between_any_two_engines_and_interfaces() {
 #[test]
 fn a_request_without_an_answer_is_asked_again_and_then_lost() {
     for engine in ENGINES {
-        let mut sender = exchange(Role::Send, engine, Interface::ReadWrite, 2, 1);
+        let mut sender = exchange(Role::Send, engine, Syscalls::ReadWrite, 2, 1);
         sender.load.answer_timeout_ns = Nanos(20 * MS);
         sender.exchange().retries = 1;
         // A server that computes for longer than that: every answer comes too late for its first request.
-        let mut receiver = exchange(Role::Receive, Engine::Threads, Interface::ReadWrite, 2, 1);
+        let mut receiver = exchange(Role::Receive, Engine::Threads, Syscalls::ReadWrite, 2, 1);
         receiver.application().compute_ns = Nanos(50 * MS);
         let (sent, received) = run_until(&sender, &receiver, |sent, _| sent.totals.datagrams.lost > 0);
         let asked = sent.totals.datagrams;
@@ -101,18 +99,18 @@ fn a_request_without_an_answer_is_asked_again_and_then_lost() {
 fn every_datagram_of_a_stream_came_or_is_counted_as_lost() {
     for sending in ENGINES {
         for receiving in ENGINES {
-            for interface in INTERFACES {
+            for syscalls in SYSCALLS {
                 for flows in [1, 6] {
                     let of = |role, engine| {
                         with(job(role, engine, flows, 1_000, LOAD_MS), |job| {
                             job.load.transport = Transport::Udp;
-                            job.load.interface = interface;
+                            job.load.syscalls = syscalls;
                             job.load.batch = 16;
                         })
                     };
                     let (sender, receiver) = (of(Role::Send, sending), of(Role::Receive, receiving));
                     let (sent, received) = run_until(&sender, &receiver, both_moved);
-                    let case = format!("{sending:?} to {receiving:?}, {interface:?}, {flows} flows");
+                    let case = format!("{sending:?} to {receiving:?}, {syscalls:?}, {flows} flows");
                     for finished in [&sent, &received] {
                         check_consistent(&finished.totals, flows);
                         assert_eq!(finished.totals.connections_lost, 0, "{case}");
@@ -140,14 +138,14 @@ fn an_open_loop_begins_what_is_due_and_counts_it() {
     };
     for engine in engines() {
         for workload in [TrafficKind::Stream, TrafficKind::RequestResponse] {
-            for interface in INTERFACES {
-                if supports(&exchange(Role::Send, engine, interface, 4, 1).load).is_err() {
+            for syscalls in SYSCALLS {
+                if supports(&exchange(Role::Send, engine, syscalls, 4, 1).load).is_err() {
                     continue;
                 }
-                let mut sender = exchange(Role::Send, engine, interface, 4, 1);
+                let mut sender = exchange(Role::Send, engine, syscalls, 4, 1);
                 sender.load.arrivals = Some(arrivals.clone());
                 sender.windows.measured_ns = Nanos(150 * MS);
-                let mut receiver = exchange(Role::Receive, Engine::Threads, interface, 4, 1);
+                let mut receiver = exchange(Role::Receive, Engine::Threads, syscalls, 4, 1);
                 receiver.windows = sender.windows;
                 if workload == TrafficKind::Stream {
                     sender.load.traffic = workload.into();
@@ -155,7 +153,7 @@ fn an_open_loop_begins_what_is_due_and_counts_it() {
                 }
                 let (sent, received) = run(&sender, &receiver);
                 let open = sent.totals.open_loop.unwrap();
-                let case = format!("{engine:?} {workload:?} {interface:?}");
+                let case = format!("{engine:?} {workload:?} {syscalls:?}");
                 // 2000 a second for 150 ms.
                 assert!(open.due.abs_diff(300) <= 1, "{case}: {}", open.due);
                 assert_eq!(open.due, open.begun + open.missed, "{case}");
@@ -180,7 +178,7 @@ fn an_open_loop_begins_what_is_due_and_counts_it() {
 #[test]
 fn a_sender_that_is_behind_is_late_and_does_not_wait_for_itself() {
     // All flows are one worker's, who is asked for more than any can send: each flow would have been free.
-    let mut sender = exchange(Role::Send, Engine::Epoll, Interface::ReadWrite, 8, 1);
+    let mut sender = exchange(Role::Send, Engine::Epoll, Syscalls::ReadWrite, 8, 1);
     sender.load.traffic = TrafficKind::Stream.into();
     sender.windows.measured_ns = Nanos(300 * MS);
     sender.cpus = iodyno_sys::affinity::allowed().unwrap()[..1].to_vec();
@@ -191,7 +189,7 @@ fn a_sender_that_is_behind_is_late_and_does_not_wait_for_itself() {
         per_connection: false,
         seed: 7,
     });
-    let mut receiver = exchange(Role::Receive, Engine::Threads, Interface::ReadWrite, 8, 1);
+    let mut receiver = exchange(Role::Receive, Engine::Threads, Syscalls::ReadWrite, 8, 1);
     receiver.load.traffic = TrafficKind::Stream.into();
     receiver.windows = sender.windows;
     // A worker that has no CPU for a while comes back to flows that others keep busy.
@@ -232,8 +230,8 @@ fn every_way_asks_and_answers_on_any_other() {
                 assert!(asked.received <= answered.sent, "{case}: {asked:?} {answered:?}");
                 assert_eq!((asked.foreign, answered.foreign), (0, 0), "{case}");
                 let copies = |finished: &iodyno_load::Finished| finished.totals.rare.completed > 0;
-                assert_eq!(copies(&sent), asked_by == Interface::ZeroCopy, "{case}");
-                assert_eq!(copies(&received), answered_by == Interface::ZeroCopy, "{case}");
+                assert_eq!(copies(&sent), asked_by == Syscalls::ZeroCopy, "{case}");
+                assert_eq!(copies(&received), answered_by == Syscalls::ZeroCopy, "{case}");
             }
         }
     }
@@ -244,10 +242,10 @@ fn a_stream_by_any_way_came_or_is_counted_as_lost() {
     for (sending, sent_by) in ways(Role::Send) {
         for (receiving, received_by) in ways(Role::Receive) {
             for flows in [1, 6] {
-                let of = |role, engine, interface| {
+                let of = |role, engine, syscalls| {
                     with(job(role, engine, flows, 1_000, LOAD_MS), |job| {
                         job.load.transport = Transport::Udp;
-                        job.load.interface = interface;
+                        job.load.syscalls = syscalls;
                         job.load.batch = 16;
                     })
                 };
@@ -283,7 +281,7 @@ fn datagrams_of_drawn_sizes_have_them_on_every_way() {
                 job.load.engine = Engine::Threads;
             });
             let receiver = with(receiver, |job| {
-                job.load.interface = Interface::Message;
+                job.load.syscalls = Syscalls::Message;
             });
             let (sent, received) = run_until(&sender, &receiver, both_moved);
             let case = format!("{sending:?} {sent_by:?} {workload:?}");
@@ -297,21 +295,21 @@ fn datagrams_of_drawn_sizes_have_them_on_every_way() {
 
 #[test]
 fn a_size_without_room_for_the_token_is_refused() {
-    let mut sender = exchange(Role::Send, Engine::Epoll, Interface::ReadWrite, 1, 1);
+    let mut sender = exchange(Role::Send, Engine::Epoll, Syscalls::ReadWrite, 1, 1);
     sender.load.address = Some("127.0.0.1:9".to_owned());
     sender.load.message_sizes = Some(Sizes::Trace { sizes_bytes: vec![Bytes(100), Bytes(23)] });
     let refused = sender.load.check().unwrap_err();
     assert_eq!((refused.key, refused.found.as_str()), ("message_sizes", "23 bytes"));
     sender.load.message_sizes = uniform();
-    sender.load.interface = Interface::Segments;
+    sender.load.syscalls = Syscalls::Segments;
     assert_eq!(supports(&sender.load).unwrap_err().place, "message_sizes");
 }
 
 #[test]
 fn a_server_that_looks_again_and_again_never_sleeps() {
-    for (engine, interface) in [(Engine::Epoll, Interface::ReadWrite), (Engine::Threads, Interface::Batch)] {
-        let mut sender = exchange(Role::Send, Engine::Epoll, Interface::ReadWrite, 3, 1);
-        let mut receiver = exchange(Role::Receive, engine, interface, 3, 1);
+    for (engine, syscalls) in [(Engine::Epoll, Syscalls::ReadWrite), (Engine::Threads, Syscalls::Batch)] {
+        let mut sender = exchange(Role::Send, Engine::Epoll, Syscalls::ReadWrite, 3, 1);
+        let mut receiver = exchange(Role::Receive, engine, syscalls, 3, 1);
         (sender.exchange().spins, receiver.exchange().spins) = (true, true);
         let (sent, received) = run_until(&sender, &receiver, |sent, _| sent.totals.operations > 3);
         let (asked, answered) = (sent.totals.datagrams, received.totals.datagrams);
@@ -324,7 +322,7 @@ fn a_server_that_looks_again_and_again_never_sleeps() {
         assert!(answered.empty > 0 && answered.requests > 0, "{engine:?}: {answered:?}");
     }
     // A blocking call sleeps.
-    let asking = exchange(Role::Send, Engine::Threads, Interface::ReadWrite, 1, 1);
+    let asking = exchange(Role::Send, Engine::Threads, Syscalls::ReadWrite, 1, 1);
     assert_eq!(
         supports(
             &with(asking, |job| {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::pair::{check_consistent, job, over, run, run_until, with, Parts, ENGINES};
 use iodyno_core::arrivals::Sizes;
 use iodyno_core::job::Job;
-use iodyno_core::network::{Engine, Interface, Network, Role, TrafficKind, Transport};
+use iodyno_core::network::{Engine, Network, Role, Syscalls, TrafficKind, Transport};
 use iodyno_core::units::{Bytes, Nanos};
 use iodyno_load::{connect, supports, Cancel};
 use iodyno_sys::clock;
@@ -183,7 +183,7 @@ fn what_multiplexing_does_not_go_with_is_said() {
             job.load.transport = Transport::Tls;
         }),
         with(plain.clone(), |job| {
-            job.load.interface = Interface::Message;
+            job.load.syscalls = Syscalls::Message;
         }),
         with(plain.clone(), |job| {
             job.application().burst = 2;
@@ -268,12 +268,12 @@ fn every_workload_of_requests_takes_every_law_of_sizes() {
 fn datagrams_take_every_law_of_sizes() {
     for (sizes, mean, deviation) in laws() {
         // So few at a time that they find room at the receiver, however slow it is: the largest would be lost first.
-        for (outstanding, interface) in [(1, Interface::ReadWrite), (2, Interface::Batch)] {
+        for (outstanding, syscalls) in [(1, Syscalls::ReadWrite), (2, Syscalls::Batch)] {
             let mut sender = over(Transport::Udp, job(Role::Send, Engine::Epoll, 2, 9_000, 60));
             (sender.load.message_sizes, sender.load.seed) = (sizes.clone(), 9);
             (sender.load.traffic, sender.exchange().outstanding) =
                 (TrafficKind::RequestResponse.into(), outstanding);
-            (sender.load.interface, sender.load.batch) = (interface, outstanding);
+            (sender.load.syscalls, sender.load.batch) = (syscalls, outstanding);
             *sender.answer() = Bytes(80);
             let receiver = with(sender.clone(), |job| {
                 job.load.role = Role::Receive;

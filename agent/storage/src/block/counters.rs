@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use iodyno_core::disk::{Disk, ReplayedKind, Sync, WHOLE_PPM};
-use iodyno_core::disk::{DiskInterface, Pattern};
+use iodyno_core::disk::{DiskSyscalls, Pattern};
 use iodyno_core::histogram::{Recorder, Snapshot};
 
 use crate::classes::ClassTotals;
@@ -29,7 +29,7 @@ impl Class {
             Class::Read => "read",
             Class::Write => "write",
             Class::Truncate => "truncate",
-            Class::Sync if disk.interface == DiskInterface::Mmap => "msync",
+            Class::Sync if disk.syscalls == DiskSyscalls::Mmap => "msync",
             Class::Sync if disk.sync == Sync::Fdatasync => "fdatasync",
             Class::Sync => "fsync",
         }

@@ -1,4 +1,4 @@
-//! Interfaces that carry many operations of a thread at a time.
+//! System calls that carry many operations of a thread at a time.
 
 use std::sync::atomic::Ordering::Relaxed;
 

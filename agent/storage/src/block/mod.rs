@@ -2,10 +2,10 @@
 
 pub(crate) mod content;
 mod counters;
-mod engine;
 mod many_at_a_time;
 mod one_at_a_time;
 mod shared;
+mod syscalls;
 mod target;
 mod units;
 mod worker;
@@ -101,7 +101,7 @@ pub fn prepare(job: &Job<Disk>, cancel: &Cancel) -> Result<Prepared, LoadError> 
     }
     let streams = streams(disk, &extents)?;
     let units = units(disk, &extents)?;
-    let (disk, degraded) = engine::probe(disk, &files, &extents)?;
+    let (disk, degraded) = syscalls::probe(disk, &files, &extents)?;
     let open = arrivals(&disk).map(|arrivals| OpenLoop::new(&arrivals, disk.workers, disk.workers as usize));
     let allowed = affinity::allowed().map_err(|error| {
         fault(ErrorCode::Limit, format!("the allowed CPUs cannot be read: {error}"), "cpus", "see dmesg")
@@ -169,7 +169,7 @@ fn start(shared: Arc<Shared>, streams: Vec<BlockStream>, cancel: &Cancel) -> Res
     for (number, stream) in streams.into_iter().enumerate() {
         let own = Arc::clone(&crew.shared);
         let work = move || {
-            engine::work(&own, number, stream);
+            syscalls::work(&own, number, stream);
             own.finish();
         };
         let spawned = thread::Builder::new().name("load".to_owned()).stack_size(STACK_BYTES).spawn(work);
@@ -398,7 +398,7 @@ fn account(shared: &Shared) -> DiskAccount {
     }
     let given_up: u64 = shared.marks.iter().map(|mark| mark.given_up.load(Relaxed)).sum();
     DiskAccount {
-        interface: shared.disk.interface,
+        syscalls: shared.disk.syscalls,
         degraded: locked(&shared.degraded).clone(),
         targets,
         short_operations: shared.shorts.load(Relaxed),

@@ -1,4 +1,4 @@
-//! Interfaces that carry one operation of a thread at a time.
+//! System calls that carry one operation of a thread at a time.
 
 use std::os::fd::AsFd;
 use std::sync::atomic::Ordering::Relaxed;
@@ -17,7 +17,7 @@ use super::worker::{Turn, Worker};
 const READ: usize = 0;
 const WRITE: usize = 1;
 
-/// The calls of one interface: bytes moved, or the error number.
+/// The calls of one syscalls: bytes moved, or the error number.
 pub(crate) trait Calls {
     /// Reads a block. `waits`: also where it would have to.
     fn read(&mut self, target: usize, length: usize, offset: u64, waits: bool) -> Result<usize, i32>;

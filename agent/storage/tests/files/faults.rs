@@ -2,8 +2,8 @@
 
 #![allow(clippy::print_stderr, reason = "a test says what it skips")]
 
-use crate::folder::{carry_out, is_here, job, mixed, target, Folder, INTERFACES, MS};
-use iodyno_core::disk::{Disk, DiskInterface, Region, Target, TargetKind};
+use crate::folder::{carry_out, is_here, job, mixed, target, Folder, MS, SYSCALLS};
+use iodyno_core::disk::{Disk, DiskSyscalls, Region, Target, TargetKind};
 use iodyno_core::message::ErrorCode;
 use iodyno_core::units::{Bytes, Nanos};
 use iodyno_load::{Cancel, LoadError};
@@ -20,7 +20,7 @@ fn refused(disk: Disk) -> LoadError {
 fn a_target_that_is_not_as_the_job_has_it() {
     let folder = Folder::new("refused");
     let file = folder.file("file", &vec![0; 64 << 10]);
-    let of = |target: Target| mixed(target, DiskInterface::Pread);
+    let of = |target: Target| mixed(target, DiskSyscalls::Pread);
     let missing = refused(of(target(&folder.path("missing"))));
     assert_eq!(missing.code, ErrorCode::Target);
     assert!(missing.what.contains("No such file") && missing.advice.contains("may create it"), "{missing}");
@@ -46,10 +46,10 @@ fn a_target_that_is_not_as_the_job_has_it() {
 #[test]
 fn a_file_that_becomes_shorter_while_the_load_is_on() {
     let folder = Folder::new("shorter");
-    for interface in INTERFACES.into_iter().filter(|interface| is_here(*interface)) {
+    for syscalls in SYSCALLS.into_iter().filter(|syscalls| is_here(*syscalls)) {
         let file = folder.file("file", &vec![1; 1 << 20]);
         let path = folder.path("file");
-        let job = job(Disk { read_ratio_ppm: 1_000_000, ..mixed(file, interface) }, 60_000);
+        let job = job(Disk { read_ratio_ppm: 1_000_000, ..mixed(file, syscalls) }, 60_000);
         let running = block::prepare(&job, &Cancel::default()).unwrap().arm(clock::monotonic());
         while running.read().operations < 100 {
             std::thread::yield_now();
@@ -58,7 +58,7 @@ fn a_file_that_becomes_shorter_while_the_load_is_on() {
         let done = running.join();
         let failure = done.failure.expect("it ended");
         assert_eq!(failure.code, ErrorCode::Target);
-        assert!(failure.what.starts_with("read of 4096 bytes at offset "), "{interface:?}: {failure}");
+        assert!(failure.what.starts_with("read of 4096 bytes at offset "), "{syscalls:?}: {failure}");
         assert!(done.account.errors > 0 && done.account.first_error.is_some());
         // It ended with its first error, not with its window.
         assert!(!done.account.complete);
@@ -70,7 +70,7 @@ fn errors_that_are_allowed_are_counted() {
     let folder = Folder::new("allowed");
     let file = folder.file("file", &vec![1; 1 << 20]);
     let disk =
-        Disk { read_ratio_ppm: 1_000_000, errors_allowed: u64::MAX, ..mixed(file, DiskInterface::Pread) };
+        Disk { read_ratio_ppm: 1_000_000, errors_allowed: u64::MAX, ..mixed(file, DiskSyscalls::Pread) };
     let job = job(disk, 60_000);
     let running = block::prepare(&job, &Cancel::default()).unwrap().arm(clock::monotonic());
     while running.read().operations == 0 {
@@ -110,9 +110,9 @@ fn a_full_disk_is_one_error() {
     if mounted {
         let path = std::path::Path::new(&inside).join("file");
         std::fs::File::create(&path).unwrap().set_len(8 << 20).unwrap();
-        for interface in [DiskInterface::Pread, DiskInterface::IoUring] {
-            if is_here(interface) {
-                let disk = Disk { read_ratio_ppm: 0, ..mixed(target(&path), interface) };
+        for syscalls in [DiskSyscalls::Pread, DiskSyscalls::IoUring] {
+            if is_here(syscalls) {
+                let disk = Disk { read_ratio_ppm: 0, ..mixed(target(&path), syscalls) };
                 let error = carry_out(&job(disk, 10_000)).err().expect("1 MiB is less than 8");
                 assert!(
                     error.what.contains("No space left") && error.advice.contains("free some"),
@@ -148,8 +148,8 @@ impl Drop for Loop {
 #[test]
 fn a_device_that_reports_errors() {
     let folder = Folder::new("device");
-    for interface in [DiskInterface::Pread, DiskInterface::IoUring, DiskInterface::Aio] {
-        if !is_here(interface) {
+    for syscalls in [DiskSyscalls::Pread, DiskSyscalls::IoUring, DiskSyscalls::Aio] {
+        if !is_here(syscalls) {
             continue;
         }
         folder.file("backing", &vec![1; 4 << 20]);
@@ -159,7 +159,7 @@ fn a_device_that_reports_errors() {
             return;
         };
         let on_it = Target { kind: TargetKind::Device, ..target(std::path::Path::new(&device.0)) };
-        let disk = Disk { direct: true, read_ratio_ppm: 1_000_000, ..mixed(on_it, interface) };
+        let disk = Disk { direct: true, read_ratio_ppm: 1_000_000, ..mixed(on_it, syscalls) };
         let odd = Disk { block_bytes: Bytes(1024), align_bytes: Some(Bytes(256)), ..disk.clone() };
         let error = refused(odd);
         assert!(error.what.contains("multiples of 512 bytes"), "{error}");
@@ -171,7 +171,7 @@ fn a_device_that_reports_errors() {
         // The device goes on being 4 MiB long, and has nothing behind 4 KiB of it.
         std::fs::File::options().write(true).open(&path).unwrap().set_len(4096).unwrap();
         let failure = running.join().failure.expect("it ended");
-        assert!(failure.what.contains("Input/output error"), "{interface:?}: {failure}");
+        assert!(failure.what.contains("Input/output error"), "{syscalls:?}: {failure}");
         assert!(failure.place.starts_with("/dev/loop") && failure.advice.contains("dmesg"), "{failure}");
     }
 }

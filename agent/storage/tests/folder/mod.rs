@@ -4,7 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
-use iodyno_core::disk::{Disk, DiskInterface, Target, TargetKind};
+use iodyno_core::disk::{Disk, DiskSyscalls, Target, TargetKind};
 use iodyno_core::job::Job;
 use iodyno_core::phase::Windows;
 use iodyno_core::units::Nanos;
@@ -15,13 +15,13 @@ use iodyno_sys::clock;
 /// Nanoseconds of a millisecond.
 pub const MS: u64 = 1_000_000;
 
-/// Every interface.
-pub const INTERFACES: [DiskInterface; 5] = [
-    DiskInterface::Pread,
-    DiskInterface::Preadv2,
-    DiskInterface::IoUring,
-    DiskInterface::Aio,
-    DiskInterface::Mmap,
+/// Every kind of system call.
+pub const SYSCALLS: [DiskSyscalls; 5] = [
+    DiskSyscalls::Pread,
+    DiskSyscalls::Preadv2,
+    DiskSyscalls::IoUring,
+    DiskSyscalls::Aio,
+    DiskSyscalls::Mmap,
 ];
 
 /// A folder that is gone with this value. On a disk, where the package's target is: tmpfs has no `O_DIRECT`.
@@ -81,21 +81,21 @@ pub fn job(disk: Disk, milliseconds: u64) -> Job<Disk> {
 }
 
 /// Random reads and writes, half and half, of blocks of 4 KiB.
-pub fn mixed(target: Target, interface: DiskInterface) -> Disk {
-    let queues = matches!(interface, DiskInterface::IoUring | DiskInterface::Aio);
+pub fn mixed(target: Target, syscalls: DiskSyscalls) -> Disk {
+    let queues = matches!(syscalls, DiskSyscalls::IoUring | DiskSyscalls::Aio);
     Disk {
         targets: vec![target],
         pattern: iodyno_core::disk::Pattern::Random,
         read_ratio_ppm: 500_000,
-        interface,
+        syscalls,
         depth: if queues { 8 } else { 1 },
         ..Disk::default()
     }
 }
 
-/// Whether this host lets the test use an interface.
-pub fn is_here(interface: DiskInterface) -> bool {
-    interface != DiskInterface::IoUring || iodyno_sys::stream_ring::available().is_ok()
+/// Whether this host lets the test use an syscalls.
+pub fn is_here(syscalls: DiskSyscalls) -> bool {
+    syscalls != DiskSyscalls::IoUring || iodyno_sys::stream_ring::available().is_ok()
 }
 
 /// Carries a job out.

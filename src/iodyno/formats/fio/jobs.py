@@ -43,7 +43,7 @@ _OF_ENGINES: Mapping[str, tuple[tuple[str, ...], str]] = {
     "hipri": (("preadv2", "io_uring"), "hipri"),
     "nowait": (("preadv2", "io_uring"), "nowait"),
 }
-"""Switches of fio's engines: the interfaces here that have them, and what they are there."""
+"""Switches of fio's engines: the syscalls here that have them, and what they are there."""
 DEFAULT_SECONDS = 60
 
 
@@ -117,10 +117,8 @@ def _that_run(jobs: Sequence[Job]) -> list[Job]:
     return left
 
 
-def _engines(interfaces: tuple[str, ...]) -> str:
-    return ", ".join(
-        name for name, interface in ENGINES.items() if interface in interfaces and name not in _SAID
-    )
+def _engines(syscalls: tuple[str, ...]) -> str:
+    return ", ".join(name for name, of in ENGINES.items() if of in syscalls and name not in _SAID)
 
 
 def _align(sizes: list[int]) -> dict[str, str]:
@@ -237,15 +235,15 @@ class _Reading(PlaceReading):
             raise WrongError
         if engine in _SAID:
             self.say(_SAID[engine])
-        interface = ENGINES[engine]
+        syscalls = ENGINES[engine]
         reads = self.reads()
         settings: dict[str, Any] = {
-            "interface": interface,
+            "syscalls": syscalls,
             **self.places(engine, numjobs),
             **self.mix(reads),
             **self.block(reads),
         }
-        settings |= self.calls(interface) | self.durability() | self.content(reads)
+        settings |= self.calls(syscalls) | self.durability() | self.content(reads)
         settings |= rates(self, reads, numjobs, settings.get("block", ""))
         settings |= self.pauses(settings)
         if numjobs > 1:
@@ -400,7 +398,7 @@ class _Reading(PlaceReading):
                 self.keys["fadvise_hint"],
                 f"found {found(hint)} with rw={self.word('rw', 'read')}, which is not carried; allowed: 0, 1, {of_pattern}",
             )
-        elif hint not in ("0", "none") and settings["interface"] != "mmap":
+        elif hint not in ("0", "none") and settings["syscalls"] != "mmap":
             told["advised"] = "on"
         return told
 
@@ -461,11 +459,11 @@ class _Reading(PlaceReading):
             self.note(self.keys.get("bs"), f"found {size} bytes, allowed: 512 to 1 GiB")
         return {"block": quantity.show("size", size)}
 
-    def calls(self, interface: str) -> dict[str, Any]:
+    def calls(self, syscalls: str) -> dict[str, Any]:
         """Read how calls are made: depth, direct, the ring."""
         told: dict[str, Any] = {}
         depth = self.at_least_one("iodepth")
-        if interface in _ASYNCHRONOUS:
+        if syscalls in _ASYNCHRONOUS:
             told["depth"] = depth
             if (batch := self.count("iodepth_batch_complete_min", 1)) > 1:
                 told["batch"] = min(batch, told["depth"])
@@ -478,7 +476,7 @@ class _Reading(PlaceReading):
             self.note(
                 self.keys["iodepth_low"], f"found less than iodepth={depth}, which is kept; allowed: {depth}"
             )
-        if interface == "io_uring":
+        if syscalls == "io_uring":
             registered = [self.switch(name) for name in ("fixedbufs", "registerfiles")]
             told["registered"] = "on" if any(registered) else "off"
             if registered[0] != registered[1]:
@@ -486,13 +484,13 @@ class _Reading(PlaceReading):
         for name, (engines, setting) in _OF_ENGINES.items():
             if not self.switch(name):
                 continue
-            if interface not in engines:
+            if syscalls not in engines:
                 self.note(
                     self.keys[name],
                     f"is of the engines {_engines(engines)}; allowed: one of them, or leave it out",
                 )
             elif setting:
-                told["iopoll" if (name, interface) == ("hipri", "io_uring") else setting] = "on"
+                told["iopoll" if (name, syscalls) == ("hipri", "io_uring") else setting] = "on"
         if "blockalign" in self.keys:
             told["align"] = quantity.show("size", self.size("blockalign", 512) or 512)
         return told

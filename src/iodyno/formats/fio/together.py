@@ -23,7 +23,7 @@ _OPTIONS: Mapping[str, tuple[str, ...]] = {
     "operations": ("number_ios", "io_size"),
     "hot_operations": ("random_distribution",),
     "hot_space": ("random_distribution",),
-    "interface": ("ioengine",),
+    "syscalls": ("ioengine",),
     "iopoll": ("hipri",),
     "pattern": ("random_distribution", "rw"),
     "random": ("percentage_random",),

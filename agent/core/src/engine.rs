@@ -1,4 +1,4 @@
-//! How operations are handed to the kernel: by whom (the engine) and by which calls (the interface).
+//! How operations are handed to the kernel: by whom (the engine) and by which calls (the syscalls).
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -27,7 +27,7 @@ pub enum Engine {
 /// Which calls move the bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Interface {
+pub enum Syscalls {
     /// `send` and `recv`, `sendto` and `recvfrom`.
     #[default]
     ReadWrite,

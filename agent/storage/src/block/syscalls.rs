@@ -1,4 +1,4 @@
-//! Which calls carry a job's operations: the registry of interfaces, and what this host can do of them.
+//! Which calls carry a job's operations: the registry of system calls, and what this host can do of them.
 
 use std::fs::File;
 use std::io;
@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::Arc;
 
 use iodyno_core::block_pattern::{BlockStream, Extent};
-use iodyno_core::disk::{Degraded, Disk, DiskInterface, TargetKind, Verify};
+use iodyno_core::disk::{Degraded, Disk, DiskSyscalls, TargetKind, Verify};
 use iodyno_core::message::ErrorCode;
 use iodyno_core::units::Nanos;
 use iodyno_load::LoadError;
@@ -47,10 +47,10 @@ pub(crate) fn probe(
     if is_null(&disk) {
         return Ok((disk, Vec::new()));
     }
-    match disk.interface {
-        DiskInterface::IoUring => {
+    match disk.syscalls {
+        DiskSyscalls::IoUring => {
             stream_ring::available().map_err(|why| {
-                fault(ErrorCode::Unsupported, why, "disk.interface", "take aio or pread on this host")
+                fault(ErrorCode::Unsupported, why, "disk.syscalls", "take aio or pread on this host")
             })?;
             let mut degraded = Vec::new();
             match probe_ring(&disk, files, extents[0]) {
@@ -64,11 +64,11 @@ pub(crate) fn probe(
             }
             Ok((disk, degraded))
         }
-        DiskInterface::Preadv2 => {
+        DiskSyscalls::Preadv2 => {
             probe_call(&disk, files, extents[0]).map_err(|error| unusable(&disk, &error))?;
             Ok((disk, Vec::new()))
         }
-        DiskInterface::Pread | DiskInterface::Aio | DiskInterface::Mmap => Ok((disk, Vec::new())),
+        DiskSyscalls::Pread | DiskSyscalls::Aio | DiskSyscalls::Mmap => Ok((disk, Vec::new())),
     }
 }
 
@@ -76,7 +76,7 @@ pub(crate) fn probe(
 fn unusable(disk: &Disk, error: &io::Error) -> LoadError {
     let names: Vec<String> = disk.flags.iter().map(|flag| format!("{flag:?}").to_lowercase()).collect();
     let (place, advice) = if names.is_empty() {
-        ("disk.io_uring", "leave its options away, or take another interface")
+        ("disk.io_uring", "leave its options away, or take other syscalls")
     } else {
         ("disk.flags", "leave the flag away that this kernel or file system does not have")
     };
@@ -157,17 +157,17 @@ fn select(shared: &Shared, number: usize, stream: BlockStream) -> Result<(), Loa
         }
         Ok(memory)
     };
-    match disk.interface {
-        DiskInterface::IoUring | DiskInterface::Aio if is_null(disk) => {
+    match disk.syscalls {
+        DiskSyscalls::IoUring | DiskSyscalls::Aio if is_null(disk) => {
             many(shared, number, stream, NullQueue::new(memory(depth + 1)?));
         }
         _ if is_null(disk) => one(shared, number, stream, Null { memory: memory(2)? }),
-        DiskInterface::Pread => one(shared, number, stream, Plain { shared, memory: memory(2)? }),
-        DiskInterface::Preadv2 => {
+        DiskSyscalls::Pread => one(shared, number, stream, Plain { shared, memory: memory(2)? }),
+        DiskSyscalls::Preadv2 => {
             let plain = Plain { shared, memory: memory(2)? };
             one(shared, number, stream, WithFlags { plain, flags: flags(disk) });
         }
-        DiskInterface::Mmap => {
+        DiskSyscalls::Mmap => {
             let page = page_bytes();
             let maps = shared.files.iter().zip(&shared.extents).map(|(file, extent)| {
                 // From the begin of a page; blocks are checked to lie in the region anyway.
@@ -179,7 +179,7 @@ fn select(shared: &Shared, number: usize, stream: BlockStream) -> Result<(), Loa
             let maps = maps.map_err(|error| target::refused(&error, "a mapping of the target"))?;
             one(shared, number, stream, Mapped { maps, memory: memory(2)? });
         }
-        DiskInterface::IoUring => {
+        DiskSyscalls::IoUring => {
             let made =
                 BlockRing::new(&shared.files, memory(depth + 1)?, disk.depth, disk.io_uring, flags(disk));
             let (ring, degraded) = made.map_err(|error| {
@@ -189,11 +189,11 @@ fn select(shared: &Shared, number: usize, stream: BlockStream) -> Result<(), Loa
             shared.degrade(degraded);
             many(shared, number, stream, ring);
         }
-        DiskInterface::Aio => {
+        DiskSyscalls::Aio => {
             let made = BlockAio::new(&shared.files, memory(depth + 1)?, disk.depth);
             let context = made.map_err(|error| {
                 let what = format!("a context for {} requests cannot be had: {error}", disk.depth);
-                fault(ErrorCode::Limit, what, "disk.interface", "take fewer workers, or raise fs.aio-max-nr")
+                fault(ErrorCode::Limit, what, "disk.syscalls", "take fewer workers, or raise fs.aio-max-nr")
             })?;
             many(shared, number, stream, context);
         }

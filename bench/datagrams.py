@@ -23,8 +23,8 @@ FLOWS = (1, 16, 64)
 RR = {"transport": "udp", "size": 64, "answer": 64}
 OURS_RR: dict[str, dict[str, Any]] = {
     "threads": {"engine": "threads"},
-    "epoll": {"client": "epoll", "server": "recvfrom"},
-    "recvmmsg": {"client": "epoll", "server": "recvmmsg", "batch": 64},
+    "epoll": {"client_engine": "epoll", "server_engine": "recvfrom"},
+    "recvmmsg": {"client_engine": "epoll", "server_engine": "recvmmsg", "batch": 64},
     "io_uring": {"engine": "io_uring"},
 }
 STREAM = {"transport": "udp", "connections": 1, "engine": "threads"}

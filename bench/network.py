@@ -74,20 +74,20 @@ TCP_RR: Mapping[str, Settings] = {
 }
 UDP_RR: Mapping[str, Settings] = {
     "threads": {"engine": "threads"},
-    "epoll": {"client": "epoll", "server": "epoll"},
-    "io_uring": {"client": "io_uring", "server": "io_uring"},
-    "epoll, spins": {"client": "epoll", "server": "epoll", "spins": True},
-    "recvmmsg": {"client": "recvmmsg", "server": "recvmmsg", "batch": 64},
-    "packet_v2": {"client": "recvmmsg", "server": "packet_v2", "batch": 64},
-    "xdp": {"client": "recvmmsg", "server": "xdp", "batch": 64},
-    "xdp both": {"client": "xdp", "server": "xdp"},
-    "xdp both, spins": {"client": "xdp", "server": "xdp", "spins": True},
+    "epoll": {"client_engine": "epoll", "server_engine": "epoll"},
+    "io_uring": {"client_engine": "io_uring", "server_engine": "io_uring"},
+    "epoll, spins": {"client_engine": "epoll", "server_engine": "epoll", "spins": True},
+    "recvmmsg": {"client_engine": "recvmmsg", "server_engine": "recvmmsg", "batch": 64},
+    "packet_v2": {"client_engine": "recvmmsg", "server_engine": "packet_v2", "batch": 64},
+    "xdp": {"client_engine": "recvmmsg", "server_engine": "xdp", "batch": 64},
+    "xdp both": {"client_engine": "xdp", "server_engine": "xdp"},
+    "xdp both, spins": {"client_engine": "xdp", "server_engine": "xdp", "spins": True},
 }
 UDP_SEND: Mapping[str, Settings] = {
     "read_write": {"engine": "threads"},
     "batch": {"engine": "threads", "syscalls": "batch", "batch": 64},
     "segments": {"engine": "threads", "syscalls": "segments", "batch": 64},
-    "xdp": {"client": "xdp"},
+    "xdp": {"client_engine": "xdp"},
 }
 
 Rows = list[dict[str, object]]

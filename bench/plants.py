@@ -250,7 +250,13 @@ PLANTS: tuple[Plant, ...] = (
     ),
     _plant(
         "block_timeout",
-        {"transport": "udp", "size": 512, "client": "epoll", "server": "packet_v3", "block_packets": 64},
+        {
+            "transport": "udp",
+            "size": 512,
+            "client_engine": "epoll",
+            "server_engine": "packet_v3",
+            "block_packets": 64,
+        },
         [{"block_timeout": 4 * MS, "connections": 8}, {"block_timeout": 10 * MS, "connections": 64}],
         [{"block_timeout": 2 * MS, "connections": 4}, {"block_timeout": 20 * MS, "connections": 32}],
         workload="request_response",

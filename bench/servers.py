@@ -52,12 +52,21 @@ async def run(pairs: int) -> list[dict[str, object]]:
     changes the rate, and that hardly.
     """
     windows = Windows(300_000_000, int(SECONDS * 1e9), 100_000_000, 500_000_000)
-    fixed: dict[str, Level] = {"transport": "udp", "client": "reflector", "connections": 64, "size": 512}
+    fixed: dict[str, Level] = {
+        "transport": "udp",
+        "client_engine": "reflector",
+        "connections": 64,
+        "size": 512,
+    }
     found: dict[str, list[Served]] = {server: [] for server in LEAST}
     async with open_testbed("request_response") as (testbed, _):
         for number in range(pairs):
             for server, trials in found.items():
-                own: dict[str, Level] = {"answer": 1024, "server": server, "block_packets": BLOCK_PACKETS}
+                own: dict[str, Level] = {
+                    "answer": 1024,
+                    "server_engine": server,
+                    "block_packets": BLOCK_PACKETS,
+                }
                 trials.append(Served())
                 name = f"bench-{server}-{number}"
                 settings = testbed.experiment.settings(fixed | own)

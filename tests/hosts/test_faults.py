@@ -346,7 +346,7 @@ def test_without_the_right_to_make_namespaces_the_loopback_is_taken_and_told(
             "tunables are set in namespaces of the hosts, and there are none",
         ),
         (
-            ", transport: udp, server: packet_v2, size: 1000",
+            ", transport: udp, server_engine: packet_v2, size: 1000",
             "",
             "rings take frames of a device between hosts",
         ),

@@ -146,7 +146,9 @@ def test_every_request_is_answered(client: str, program: AgentProgram) -> None:
     async def scenario(testbed: Testbed) -> None:
         for server in SERVERS:
             for answer in (1024, 8192):
-                counted = await without_loss(testbed, client=client, server=server, answer=answer)
+                counted = await without_loss(
+                    testbed, client_engine=client, server_engine=server, answer=answer
+                )
                 assert counted.operations["client"] > 0, (server, answer)
                 # What the last answers were to when the client stopped, the server has counted and nobody else.
                 assert 0 <= counted.operations["server"] - counted.operations["client"] <= 32
@@ -169,10 +171,10 @@ def test_a_client_on_a_ring_asks_any_server(client: str, program: AgentProgram) 
         # Each server by one at a time of some clients, and by eight of the others.
         for number, server in enumerate(("recvfrom", "recvmmsg", "io_uring", "packet_v2", "xdp")):
             outstanding = 8 if (number + RING_CLIENTS.index(client)) % 2 else 1
-            settings = {"server": server, "outstanding": outstanding, "block_packets": 4}
+            settings = {"server_engine": server, "outstanding": outstanding, "block_packets": 4}
             # One under way a flow always finds room; 128 at once may find a server's socket full.
             carried = without_loss if outstanding == 1 else brief
-            counted = await carried(testbed, client=client, **settings)
+            counted = await carried(testbed, client_engine=client, **settings)
             case = (server, outstanding, counted.metrics)
             assert counted.operations["client"] > 0, case
             sent, lost = counted.of("client", "datagram.sent"), counted.of("client", "datagram.lost")
@@ -188,7 +190,9 @@ def test_a_client_on_a_ring_asks_any_server(client: str, program: AgentProgram) 
 def test_a_stream_from_a_ring_came_or_is_counted_as_lost(client: str, program: AgentProgram) -> None:
     async def scenario(testbed: Testbed) -> None:
         for sizes in ({"size": 64}, {"size": 1400}, {"sizes": "uniform(64, 1400)"}):
-            counted = await brief(testbed, client=client, server="recvmmsg", connections=3, **sizes)
+            counted = await brief(
+                testbed, client_engine=client, server_engine="recvmmsg", connections=3, **sizes
+            )
             sent, came = counted.of("client", "datagram.sent"), counted.of("server", "datagram.received")
             case = (sizes, counted.metrics)
             assert came > 0, case
@@ -204,14 +208,18 @@ def test_a_stream_from_a_ring_came_or_is_counted_as_lost(client: str, program: A
 @pytest.mark.parametrize("server", [*SERVERS, "adaptive", "recvmmsg"])
 def test_a_stream_into_a_server_came_or_is_counted_as_lost(server: str, program: AgentProgram) -> None:
     """Input at a rate that the server's own work can bear, and at one that it cannot."""
-    fitted = {"server": "packet_v3", "adaptive": True} if server == "adaptive" else {"server": server}
+    fitted = (
+        {"server_engine": "packet_v3", "adaptive": True}
+        if server == "adaptive"
+        else {"server_engine": server}
+    )
 
     async def scenario(testbed: Testbed) -> None:
         for compute in (0, 200_000):
             # Twice what the server's CPU bears: what a ring has let in, a busy machine gets done in time, too.
             rate = 10_000 if compute else 20_000
             settings = {"connections": 3, "rate": rate, "arrivals": "poisson", "server_compute": compute}
-            counted = await brief(testbed, client="epoll", size=1400, **fitted, **settings)
+            counted = await brief(testbed, client_engine="epoll", size=1400, **fitted, **settings)
             sent, came = counted.of("client", "datagram.sent"), counted.of("server", "datagram.received")
             case = (compute, counted.metrics)
             assert came > 0 and came == counted.operations["server"], case
@@ -238,11 +246,11 @@ def test_blocks_that_never_get_full_keep_the_law(program: AgentProgram) -> None:
         ratios, shares = [], []
         for block_packets in (16, 64, 16, 64, 16, 64):
             settings = {
-                "server": "packet_v3",
+                "server_engine": "packet_v3",
                 "block_packets": block_packets,
                 "block_timeout": timeout_ms * MS,
             }
-            counted = await trial(testbed, client="reflector", connections=flows, **settings)
+            counted = await trial(testbed, client_engine="reflector", connections=flows, **settings)
             law = flows * counted.span_ns / (timeout_ms * MS)
             ratios.append(counted.measured["client"] / law)
             # A round that the window cuts counts whole or not at all.
@@ -261,10 +269,10 @@ def test_blocks_that_follow_the_load_leave_the_cliff(program: AgentProgram) -> N
     """At first no block gets full, and 64 requests wait for 200 ms: 320/s by law."""
 
     async def scenario(testbed: Testbed) -> None:
-        settings = {"server": "packet_v3", "block_packets": 64, "block_timeout": 200 * MS}
+        settings = {"server_engine": "packet_v3", "block_packets": 64, "block_timeout": 200 * MS}
         for adaptive in (False, True):
             counted = await without_loss(
-                testbed, trial, client="reflector", connections=64, adaptive=adaptive, **settings
+                testbed, trial, client_engine="reflector", connections=64, adaptive=adaptive, **settings
             )
             law = 64 * counted.span_ns / (200 * MS)
             if adaptive:
@@ -285,7 +293,12 @@ def test_blocks_stay_large_where_the_server_is_what_comes_late(program: AgentPro
         means = []
         for _ in range(3):
             counted = await trial(
-                testbed, client="reflector", server="packet_v3", adaptive=True, connections=64, **settings
+                testbed,
+                client_engine="reflector",
+                server_engine="packet_v3",
+                adaptive=True,
+                connections=64,
+                **settings,
             )
             means.append(counted.of("server", "server.requests") / counted.looks)
             if means[-1] > 8:
@@ -326,7 +339,7 @@ def test_other_traffic_of_the_device_goes_on(server: str, program: AgentProgram)
         echo = inside(testbed, "server", ECHO)
         try:
             assert echo.stdout is not None and echo.stdout.readline() == "up\n"
-            running, counted = await under_way(testbed, client="epoll", server=server)
+            running, counted = await under_way(testbed, client_engine="epoll", server_engine=server)
             others = [inside(testbed, "client", ASK)]
             if server != "xdp":
                 # What XDP takes, it takes in front of everything.
@@ -347,7 +360,7 @@ def test_other_traffic_of_the_device_goes_on(server: str, program: AgentProgram)
 @pytest.mark.parametrize("server", SERVERS)
 def test_what_does_not_show_the_token_is_counted_and_ignored(server: str, program: AgentProgram) -> None:
     async def scenario(testbed: Testbed) -> None:
-        running, counted = await under_way(testbed, client="epoll", server=server)
+        running, counted = await under_way(testbed, client_engine="epoll", server_engine=server)
         namespace = testbed.hosts.accesses["server"].reached.path["namespace"]
         shown = subprocess.run(
             ["ip", "netns", "exec", namespace, "cat", "/proc/net/udp"],
@@ -376,7 +389,9 @@ def test_a_device_that_goes_ends_the_trial_with_one_error(
     client: str, server: str, program: AgentProgram
 ) -> None:
     async def scenario(testbed: Testbed) -> None:
-        running, _ = await under_way(testbed, client=client, server=server, answer_timeout=100 * MS)
+        running, _ = await under_way(
+            testbed, client_engine=client, server_engine=server, answer_timeout=100 * MS
+        )
         namespace = testbed.hosts.accesses["server"].reached.path["namespace"]
         subprocess.run(["ip", "-n", namespace, "link", "delete", "veth0"], check=True)
         with pytest.raises(TrialError):
@@ -394,7 +409,7 @@ def test_a_program_leaves_with_its_agent_however_that_ends(program: AgentProgram
             shown = ["ip", "-n", namespace, "-details", "link", "show", "veth0"]
             return "xdp" in subprocess.run(shown, capture_output=True, text=True, check=True).stdout
 
-        running, _ = await under_way(testbed, client="reflector", server="xdp")
+        running, _ = await under_way(testbed, client_engine="reflector", server_engine="xdp")
         assert attached("client") and attached("server")
         for session in testbed.sessions.values():
             await session.kill()
@@ -410,14 +425,14 @@ def test_a_program_leaves_with_its_agent_however_that_ends(program: AgentProgram
 
 
 REFUSED: tuple[tuple[dict[str, Any], str], ...] = (
-    ({"server": "packet_v2", "size": 4096}, "do not fit into one frame"),
-    ({"server": "packet_v2", "adaptive": True}, "only a ring of blocks"),
-    ({"server": "packet_v3", "block_timeout": 1_500_000}, "whole milliseconds"),
-    ({"client": "reflector", "outstanding": 2}, "outstanding"),
-    ({"client": "packet_v2", "size": 4096}, "do not fit into one frame"),
-    ({"client": "xdp", "answer": 4096}, "come in fragments"),
-    ({"client": "io_uring", "busy_poll": 50_000}, "does not look at the device"),
-    ({"server": "xdp", "reader_think": 1000}, "neither pauses"),
+    ({"server_engine": "packet_v2", "size": 4096}, "do not fit into one frame"),
+    ({"server_engine": "packet_v2", "adaptive": True}, "only a ring of blocks"),
+    ({"server_engine": "packet_v3", "block_timeout": 1_500_000}, "whole milliseconds"),
+    ({"client_engine": "reflector", "outstanding": 2}, "outstanding"),
+    ({"client_engine": "packet_v2", "size": 4096}, "do not fit into one frame"),
+    ({"client_engine": "xdp", "answer": 4096}, "come in fragments"),
+    ({"client_engine": "io_uring", "busy_poll": 50_000}, "does not look at the device"),
+    ({"server_engine": "xdp", "reader_think": 1000}, "neither pauses"),
 )
 
 
@@ -425,9 +440,11 @@ def test_what_cannot_be_says_why_and_the_agents_take_the_next_trial(program: Age
     async def scenario(testbed: Testbed) -> None:
         for settings, reason in REFUSED:
             with pytest.raises(TrialError, match=reason) as refused:
-                await trial(testbed, **{"client": "epoll", **settings})
+                await trial(testbed, **{"client_engine": "epoll", **settings})
             await testbed.recover(refused.value)
-        assert (await brief(testbed, client="epoll", server="recvmmsg")).operations["client"] > 0
+        assert (await brief(testbed, client_engine="epoll", server_engine="recvmmsg")).operations[
+            "client"
+        ] > 0
 
     between(program, scenario)
 
@@ -440,7 +457,17 @@ def test_without_the_right_to_packet_sockets_it_is_one_error_that_names_the_righ
     prefix = ("setpriv", f"--bounding-set={drop}", f"--inh-caps={drop}")
     if shutil.which("setpriv") is None or subprocess.run([*prefix, "true"]).returncode:
         pytest.skip("needs setpriv to drop rights")
-    words = ["rr", "--transport", "udp", "--server", server, "--seconds", "0.3", "--into", str(tmp_path)]
+    words = [
+        "rr",
+        "--transport",
+        "udp",
+        "--server-engine",
+        server,
+        "--seconds",
+        "0.3",
+        "--into",
+        str(tmp_path),
+    ]
     lab = subprocess.run(
         [*prefix, sys.executable, "-c", "from iodyno.cli.main import main; main()", *words],
         capture_output=True,

@@ -41,7 +41,7 @@ def fell_behind(campaign: str, folder: Path) -> int:
 
 def test_requests_are_measured_without_a_file(tmp_path: Path) -> None:
     words = ("--transport", "udp", "--flows", "8", "--request", "512B", "--response", "1024B")
-    found = iodyno("rr", *words, "--server", "recvmmsg", "--seconds", "0.5", cwd=tmp_path)
+    found = iodyno("rr", *words, "--server-engine", "recvmmsg", "--seconds", "0.5", cwd=tmp_path)
     outcomes = found["points"][0]["outcomes"]
     assert outcomes["operations_per_s"]["estimate"] > 0
     assert outcomes["loss_ratio"]["estimate"] is not None
@@ -49,7 +49,7 @@ def test_requests_are_measured_without_a_file(tmp_path: Path) -> None:
 
 
 def test_who_looks_again_and_again_never_sleeps(tmp_path: Path) -> None:
-    words = ("--transport", "udp", "--client", "epoll", "--server", "recvmmsg", "--spins", "on")
+    words = ("--transport", "udp", "--client-engine", "epoll", "--server-engine", "recvmmsg", "--spins", "on")
     found = iodyno("rr", *words, "--seconds", "0.5", cwd=tmp_path)
     assert found["points"][0]["outcomes"]["operations_per_s"]["estimate"] > 0
     jobs = [

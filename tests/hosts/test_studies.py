@@ -140,7 +140,7 @@ def test_host_vs_zone(study: str, tmp_path: Path) -> None:
 def test_datagram_servers(tmp_path: Path) -> None:
     changes = {
         "    levels:": "    levels: [recvmmsg, v2, v3-16, v3-64, xdp]",
-        "      server:": "      server: [recvmmsg, packet_v2, packet_v3, packet_v3, xdp]",
+        "      server_engine:": "      server_engine: [recvmmsg, packet_v2, packet_v3, packet_v3, xdp]",
         "      block_packets:": "      block_packets: [32, 32, 16, 64, 32]",
         "      block_timeout:": "      block_timeout: [10ms, 10ms, 10ms, 100ms, 10ms]",
         "      adaptive:": "      adaptive: [off, off, off, off, off]",
@@ -163,7 +163,7 @@ def test_datagram_servers(tmp_path: Path) -> None:
 def test_datagram_ingest(tmp_path: Path) -> None:
     changes = {
         "    levels:": "    levels: [recvmmsg, v3]",
-        "      server:": "      server: [recvmmsg, packet_v3]",
+        "      server_engine:": "      server_engine: [recvmmsg, packet_v3]",
         "      adaptive:": "      adaptive: [off, off]",
         # No more than the sending end can do on any machine.
         "search:": "search: {goal: loss = 0, low: 1000, high: 50000, precision: 20%, time: 5s}",

@@ -251,7 +251,7 @@ def test_completion_finds_commands_and_options() -> None:
     assert first.stdout.split() == ["plain,report", "plain,restore"]
     option = iodyno(env={**asked, "COMP_WORDS": "iodyno plan --q", "COMP_CWORD": "2"})
     assert option.stdout.split() == ["plain,--quick"]
-    level = iodyno(env={**asked, "COMP_WORDS": "iodyno rr --server recvm", "COMP_CWORD": "3"})
+    level = iodyno(env={**asked, "COMP_WORDS": "iodyno rr --server-engine recvm", "COMP_CWORD": "3"})
     assert level.stdout.split() == ["plain,recvmsg", "plain,recvmmsg"]
 
 
@@ -371,7 +371,10 @@ def test_rr_and_search_ask_for_what_their_options_say() -> None:
     ("words", "said"),
     [
         (["rr", "--rate", "fast"], "--rate: found 'fast', allowed: a rate per second"),
-        (["rr", "--server", "recvmsgs"], "--server: found 'recvmsgs', allowed: recvfrom, recvmsg, recvmmsg"),
+        (
+            ["rr", "--server-engine", "recvmsgs"],
+            "--server-engine: found 'recvmsgs', allowed: recvfrom, recvmsg, recvmmsg",
+        ),
         (["search"], "--goal"),
         (["search", "--goal", "p98 <= 1ms"], "--goal: found 'p98 <= 1ms', allowed: loss = 0"),
         (["search", "--goal", "loss = 0", "--low", "9", "--high", "8"], "allowed: a low below the high"),

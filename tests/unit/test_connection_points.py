@@ -24,19 +24,19 @@ workload: {{kind: request_response, sender: client, receiver: server, {settings}
         # Each key has an effect at one of the points.
         ("rate: 100, on: 1ms", "factors: {arrivals: [closed, bursty]}"),
         ("nagle: on", "factors: {transport: [unix, tcp]}"),
-        ("", "factors: {variant: {levels: [a, b], together: {transport: [tcp, udp], server: [epoll, packet_v3]}}}"),
+        ("", "factors: {variant: {levels: [a, b], together: {transport: [tcp, udp], server_engine: [epoll, packet_v3]}}}"),
         ("engine: epoll, outstanding: 4", ""),
-        ("client: epoll, outstanding: 4", ""),
+        ("client_engine: epoll, outstanding: 4", ""),
         ("transport: udp, outstanding: 4", ""),
-        ("transport: udp, client: epoll, server: segments, answer: 1472", ""),
-        ("transport: udp, client: epoll, server: segments, answer: 3000", "tunables: {all: {mtu: 4000}}"),
-        ("transport: udp, client: epoll, server: segments, answer: 3000, path: loopback", ""),
+        ("transport: udp, client_engine: epoll, server_engine: segments, answer: 1472", ""),
+        ("transport: udp, client_engine: epoll, server_engine: segments, answer: 3000", "tunables: {all: {mtu: 4000}}"),
+        ("transport: udp, client_engine: epoll, server_engine: segments, answer: 3000, path: loopback", ""),
         ("", "tunables: {server: {blanking: 50us}, all: {gro: on}}"),
         ("transport: udp, sizes: 'exponential(100, most=1400)'", ""),
         # Which levels meet is for the design to say.
         (
             "",
-            "factors: {transport: [tcp, udp], server: [epoll, packet_v3]}\ndesign: {kind: csv, rows: "
+            "factors: {transport: [tcp, udp], server_engine: [epoll, packet_v3]}\ndesign: {kind: csv, rows: "
             "\"transport,server\\ntcp,epoll\\nudp,packet_v3\\n\"}",
         ),
     ],
@@ -61,7 +61,7 @@ def test_a_bystander_is_looked_at_as_the_workload_is(settings: str, said: str) -
 
 
 BESIDE = (
-    "bystander: {kind: request_response, sender: client, receiver: server, transport: udp, client: epoll, server: segments, "
+    "bystander: {kind: request_response, sender: client, receiver: server, transport: udp, client_engine: epoll, server_engine: segments, "
     "answer: 3000}\n"
 )
 
@@ -105,7 +105,7 @@ def test_calls_for_several_datagrams_are_refused_by_their_own_word(end: str, way
 
 def test_points_that_a_design_names_are_looked_at_when_it_is_planned(tmp_path: Path) -> None:
     rows = "transport,server\\ntcp,epoll\\ntcp,packet_v3\\n"
-    more = f'factors: {{transport: [tcp, udp], server: [epoll, packet_v3]}}\ndesign: {{kind: csv, rows: "{rows}"}}'
+    more = f'factors: {{transport: [tcp, udp], server_engine: [epoll, packet_v3]}}\ndesign: {{kind: csv, rows: "{rows}"}}'
     file = tmp_path / "e.yaml"
     file.write_text(FILE.format(settings="", more=more))
     with pytest.raises(ExperimentError) as raised:

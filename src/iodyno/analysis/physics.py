@@ -238,7 +238,7 @@ def _little(trial: Trial, hello: Mapping[str, Mapping[str, Any]]) -> Iterator[Wa
         or lost
         or trial.settings.get("engine") != "threads"
         # What another way to make the calls hands over together has the time of all.
-        or trial.settings.get("client", "threads") != "threads"
+        or trial.settings.get("client_engine", "threads") != "threads"
         or not isinstance(connections, int)
         # Messages of one call have its time each, and requests that were lost have none.
         or trial.settings.get("syscalls") in ("batch", "segments")

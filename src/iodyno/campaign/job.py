@@ -167,8 +167,10 @@ def _writes(role: str, settings: Mapping[str, Level]) -> bool:
 
 
 def submission(role: str, settings: Mapping[str, Level]) -> Submission:
-    """How the end with this role makes its calls: its own word (`client`, `server`), else that of both ends."""
-    ways, word = {"send": (CLIENTS, "client"), "receive": (SERVERS, "server")}.get(role, ({}, ""))
+    """How the end with this role makes its calls: its own word (`client_engine`, `server_engine`), else that of both ends."""
+    ways, word = {"send": (CLIENTS, "client_engine"), "receive": (SERVERS, "server_engine")}.get(
+        role, ({}, "")
+    )
     named = settings.get(word)
     if named is not None:
         return ways[str(named)]

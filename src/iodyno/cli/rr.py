@@ -33,8 +33,8 @@ _OF_BLOCKS = 3
     help="Requests show identifiers, and answers come in any order (with --outstanding).",
 )
 @level(REQUEST_RESPONSE, "--engine", "engine", "epoll")
-@level(REQUEST_RESPONSE, "--client", "client")
-@level(REQUEST_RESPONSE, "--server", "server")
+@level(REQUEST_RESPONSE, "--client-engine", "client_engine")
+@level(REQUEST_RESPONSE, "--server-engine", "server_engine")
 @level(REQUEST_RESPONSE, "--batch", "batch")
 @level(REQUEST_RESPONSE, "--block-packets", "block_packets")
 @level(REQUEST_RESPONSE, "--block-timeout", "block_timeout")
@@ -74,8 +74,8 @@ def command(
     Examples:
       iodyno rr --flows 16
       iodyno rr --transport udp --flows 64 --request 512B --response 1024B \\
-        --server recvmmsg
-      iodyno rr --transport udp --flows 64 --client packet_v2 --server io_uring
+        --server-engine recvmmsg
+      iodyno rr --transport udp --flows 64 --client-engine packet_v2 --server-engine io_uring
       iodyno rr --outstanding 16 --multiplexed --sizes 'mix(64B: 7, 1500B: 1)'
       iodyno rr --transport tcp --rate 20000/s --arrivals poisson --seconds 10 \\
         --json
@@ -106,14 +106,17 @@ def without_effect(levels: Mapping[str, str]) -> str | None:
     """Return what is wrong where an option could change nothing: neither end makes its calls in the way that it is for.
 
     >>> without_effect({"batch": "8", "transport": "tcp", "engine": "epoll"})
-    'found --batch, allowed: with calls that take several messages, such as --transport udp --server recvmmsg'
-    >>> without_effect({"batch": "8", "transport": "udp", "server": "recvmmsg"})
+    'found --batch, allowed: with calls that take several messages, such as --transport udp --server-engine recvmmsg'
+    >>> without_effect({"batch": "8", "transport": "udp", "server_engine": "recvmmsg"})
     """
     both = Submission("", levels.get("engine", "threads"))
-    ends = [CLIENTS.get(levels.get("client", ""), both), SERVERS.get(levels.get("server", ""), both)]
+    ends = [
+        CLIENTS.get(levels.get("client_engine", ""), both),
+        SERVERS.get(levels.get("server_engine", ""), both),
+    ]
     if "batch" in levels and not any(end.takes_several(levels["transport"]) for end in ends):
-        return "found --batch, allowed: with calls that take several messages, such as --transport udp --server recvmmsg"
+        return "found --batch, allowed: with calls that take several messages, such as --transport udp --server-engine recvmmsg"
     blocks = [f"--{name.replace('_', '-')}" for name in ("block_packets", "block_timeout") if name in levels]
     if blocks and not any(end.ring == _OF_BLOCKS for end in ends):
-        return f"found {blocks[0]}, allowed: with --transport udp --server packet_v3, whose ring has blocks"
+        return f"found {blocks[0]}, allowed: with --transport udp --server-engine packet_v3, whose ring has blocks"
     return None

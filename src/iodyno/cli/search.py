@@ -35,7 +35,7 @@ def _goal(ctx: click.Context, _option: click.Parameter, written: str) -> str:
 @level(REQUEST_RESPONSE, "--size", "size", "64")
 @level(REQUEST_RESPONSE, "--response", "answer", "64")
 @level(REQUEST_RESPONSE, "--engine", "engine", "epoll")
-@level(REQUEST_RESPONSE, "--server", "server")
+@level(REQUEST_RESPONSE, "--server-engine", "server_engine")
 @level(REQUEST_RESPONSE, "--arrivals", "arrivals")
 @click.option(
     "--low", type=click.IntRange(1, 10**9), default=100, show_default=True, help="Least rate to try."
@@ -74,7 +74,7 @@ def command(
     Examples:
       iodyno search --transport udp --size 64B --goal 'loss = 0'
       iodyno search --transport tcp --goal 'p99 <= 1ms'
-      iodyno search --transport udp --server recvmmsg --goal 'p99 <= 200us' \\
+      iodyno search --transport udp --server-engine recvmmsg --goal 'p99 <= 200us' \\
         --precision 2% --json
     """
     written = {name: value for name, value in levels.items() if value is not None}

@@ -58,8 +58,12 @@ _CONNECTIONS = (
         words=("read_write", "message", "batch", "zero_copy", "sendfile", "splice", "segments"),
         default="read_write",
     ),
-    Parameter("client", "word", "How the sender makes its calls, instead of engine.", words=tuple(CLIENTS)),
-    Parameter("server", "word", "How the receiver makes its calls, instead of engine.", words=tuple(SERVERS)),
+    Parameter(
+        "client_engine", "word", "How the sender makes its calls, instead of engine.", words=tuple(CLIENTS)
+    ),
+    Parameter(
+        "server_engine", "word", "How the receiver makes its calls, instead of engine.", words=tuple(SERVERS)
+    ),
     Parameter("batch", "count", "Messages of one call, where a call takes several.", high=1024, default=64),
     Parameter(
         "tls_cipher",

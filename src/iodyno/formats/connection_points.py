@@ -30,7 +30,7 @@ Mistakes = list[tuple[tuple[str, ...], str]]
 """Mistakes, each as the parameters that are to blame, the first one first, and a sentence."""
 
 CONCERNED = (
-    "transport", "engine", "syscalls", "client", "server", "rate", "arrivals", "on", "off", "burst", "sizes", "answer",
+    "transport", "engine", "syscalls", "client_engine", "server_engine", "rate", "arrivals", "on", "off", "burst", "sizes", "answer",
     "outstanding", "multiplexed", "nagle", "path", "link_rate", "direction",
 )  # fmt: skip
 """The parameters that are looked at, beside tunables."""
@@ -146,8 +146,8 @@ def wrong_at(workload: WorkloadSpec, point: Point, hosts: Mapping[str, HostSpec]
 
 
 def _way(point: Point, end: str) -> Submission:
-    """Return the way in which the end that is called `client` or `server` makes its calls."""
-    ways = CLIENTS if end == "client" else SERVERS
+    """Return the way in which the end that is called `client_engine` or `server_engine` makes its calls."""
+    ways = CLIENTS if end == "client_engine" else SERVERS
     both = Submission("", str(point.get("engine", "threads")), str(point.get("syscalls", "read_write")))
     return ways.get(str(point.get(end)), both)
 
@@ -160,7 +160,7 @@ def _of_rings(workload: WorkloadSpec, point: Point, hosts: Mapping[str, HostSpec
     found: Mistakes = []
     if server is None or client is None:
         return found
-    for end in ("client", "server"):
+    for end in ("client_engine", "server_engine"):
         if end not in point or _way(point, end).engine not in ("rings", "reflector"):
             continue
         if server.address is not None and ":" in server.address:
@@ -182,9 +182,9 @@ def _of_arrivals(workload: WorkloadSpec, point: Point) -> Mistakes:
         text = f"found {law}, and nothing says how many there are; needed: rate, in operations per second"
         return [(("arrivals",), text)]
     found: Mistakes = []
-    if _way(point, "client").engine == "reflector":
-        text = "found reflector, which sends when an answer comes, with arrivals; allowed: a closed loop, or another client"
-        found.append((("client",), text))
+    if _way(point, "client_engine").engine == "reflector":
+        text = "found reflector, which sends when an answer comes, with arrivals; allowed: a closed loop, or another client_engine"
+        found.append((("client_engine",), text))
     if point.get("multiplexed") is True:
         text = "found on with arrivals, allowed: in a closed loop, with outstanding"
         found.append((("multiplexed",), text))
@@ -193,7 +193,7 @@ def _of_arrivals(workload: WorkloadSpec, point: Point) -> Mistakes:
 
 def _of_calls(workload: WorkloadSpec, point: Point) -> Mistakes:
     transport, found = str(point.get("transport", "tcp")), Mistakes()
-    for end in ("client", "server"):
+    for end in ("client_engine", "server_engine"):
         way = _way(point, end)
         several = ("segments", "batch") if workload.kind == REQUEST_RESPONSE.name else ("segments",)
         of_datagrams = way.transport is not None or way.engine == "reflector"
@@ -204,7 +204,7 @@ def _of_calls(workload: WorkloadSpec, point: Point) -> Mistakes:
             found.append(((end, "transport"), text))
     if workload.kind != REQUEST_RESPONSE.name or found:
         return found
-    engine, outstanding = _way(point, "client").engine, int(point.get("outstanding", 1))
+    engine, outstanding = _way(point, "client_engine").engine, int(point.get("outstanding", 1))
     if outstanding > 1 and transport != "udp":
         if engine == "threads":
             text = f"found {outstanding} with engine threads, which waits for each answer; allowed: 1, or engine epoll"
@@ -271,8 +271,8 @@ def _of_path(workload: WorkloadSpec, point: Point, hosts: Mapping[str, HostSpec]
     told = [point[f"{whose}.mtu"] for whose in (workload.receiver, ALL) if f"{whose}.mtu" in point]
     most = min([int(level) for level in told] or [mtu]) - _HEADERS_BYTES
     answer = int(point.get("answer", 0))
-    segments = _way(point, "server").syscalls == "segments" and point.get("transport") == "udp"
+    segments = _way(point, "server_engine").syscalls == "segments" and point.get("transport") == "udp"
     if segments and workload.kind == REQUEST_RESPONSE.name and answer > most:
         text = f"found {show('size', answer)} from a server by segments, allowed: {most} bytes, which a packet of the path holds"
-        found.append((("answer", "server"), f"{text}; the kernel cuts no segment in two"))
+        found.append((("answer", "server_engine"), f"{text}; the kernel cuts no segment in two"))
     return found

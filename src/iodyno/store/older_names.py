@@ -27,9 +27,12 @@ _RENAMED: Mapping[int, Mapping[str, str]] = {
     },
 }
 """By version: what earlier ones name otherwise, as a key or as a whole text."""
-_RENAMED_SETTINGS: Mapping[str, str] = {}
+_RENAMED_SETTINGS: Mapping[str, str] = {
+    "client": "client_engine",
+    "server": "server_engine",
+}
 """Settings before version 6 whose names are words of something else, too."""
-_SETTINGS = ("settings", "levels", "together", "coding", "explain", "disk")
+_SETTINGS = ("settings", "levels", "together", "coding", "explain", "variables", "disk")
 """Keys of objects whose own keys are settings."""
 _OF_FACTORS = ("aliases", "confounded", "defining_words", "generators", "slow", "setting")
 """Keys of texts that are made of the names of factors: `read:depth`."""

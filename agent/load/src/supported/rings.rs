@@ -37,7 +37,7 @@ pub(super) fn serves(load: &Network) -> Result<(), LoadError> {
             ring.adaptive && (ring.version != 3 || load.role != Role::Receive),
             "ring.adaptive",
             "only a ring of blocks (packet_v3) has packets per block, and a server fits them",
-            "leave adaptive out, or take packet_v3 as `server:`",
+            "leave adaptive out, or take packet_v3 as `server_engine:`",
         ),
     ];
     hold(&rules, str::to_owned)

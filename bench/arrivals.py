@@ -46,7 +46,13 @@ async def run(pairs: int) -> list[dict[str, object]]:
                 testbed.experiment, workload=replace(testbed.experiment.workload, kind=workload)
             )
             for law in LAWS:
-                told: dict[str, Level] = {"size": 64, "answer": 64, **settings, "rate": rate, "arrivals": law}
+                told: dict[str, Level] = {
+                    "size": 64,
+                    "response_size": 64,
+                    **settings,
+                    "rate": rate,
+                    "arrivals": law,
+                }
                 if "transport" not in told:
                     told["nagle"] = False
                 row: dict[str, object] = {

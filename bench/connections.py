@@ -111,7 +111,13 @@ async def _at_once(engine: str, shares: list[int]) -> list[dict[str, Any]]:
 
         async def one(number: int) -> None:
             settings = testbeds[number].experiment.settings(
-                {"connections": shares[number], "size": 64, "answer": 64, "engine": engine, "nagle": False}
+                {
+                    "connections": shares[number],
+                    "size": 64,
+                    "response_size": 64,
+                    "engine": engine,
+                    "nagle": False,
+                }
             )
             name = f"bench-most-{engine}-{number}"
             await carry_out(testbeds[number], name, settings, _WINDOWS, accounts[number], lambda *_: None)

@@ -20,7 +20,7 @@ from bench.testbed import Trial, open_testbed, trial
 SECONDS = 1.5
 PORT = 11_111
 FLOWS = (1, 16, 64)
-RR = {"transport": "udp", "size": 64, "answer": 64}
+RR = {"transport": "udp", "size": 64, "response_size": 64}
 OURS_RR: dict[str, dict[str, Any]] = {
     "threads": {"engine": "threads"},
     "epoll": {"client_engine": "epoll", "server_engine": "recvfrom"},

@@ -149,7 +149,7 @@ def _exchanges(testbed: Testbed, pair: Pair, transport: str, flows: int) -> tupl
         "transport": transport,
         "connections": flows,
         "size": EXCHANGE_BYTES,
-        "answer": EXCHANGE_BYTES,
+        "response_size": EXCHANGE_BYTES,
     }
     mine, _ = _counted(testbed, pair, TCP_RR if transport == "tcp" else UDP_RR, common)
 

@@ -406,7 +406,7 @@ PLANTS: tuple[Plant, ...] = (
     ),
     _plant(
         "link_rate",
-        {"size": 64, "answer": 64 << 10},
+        {"size": 64, "response_size": 64 << 10},
         [{"answers_htb": 100_000_000, "connections": 4}, {"answers_tbf": 40_000_000, "connections": 2}],
         [{"answers_htb": 50_000_000, "connections": 8}, {"answers_tbf": 200_000_000, "connections": 4}],
         workload="request_response",

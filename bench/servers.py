@@ -63,7 +63,7 @@ async def run(pairs: int) -> list[dict[str, object]]:
         for number in range(pairs):
             for server, trials in found.items():
                 own: dict[str, Level] = {
-                    "answer": 1024,
+                    "response_size": 1024,
                     "server_engine": server,
                     "block_packets": BLOCK_PACKETS,
                 }

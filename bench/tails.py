@@ -22,7 +22,7 @@ from iodyno.strategies.fixed import Fixed
 TEXT = """
 name: tails
 hosts: {client: {access: netns}, server: {access: netns}}
-workload: {kind: request_response, sender: client, receiver: server, connections: 64, size: 64B, answer: 64B, rate: 20000/s,
+workload: {kind: request_response, sender: client, receiver: server, connections: 64, size: 64B, response_size: 64B, rate: 20000/s,
            arrivals: poisson, engine: epoll}
 profile: false
 windows: {warm_up: 500ms, measured: 4s}

@@ -179,11 +179,17 @@ def tcp(
 
 
 def rr(
-    connections: int = 1, size: str | int = "64B", answer: str | int = "64B", seconds: float = 5, *,
+    connections: int = 1, size: str | int = "64B", response_size: str | int = "64B", seconds: float = 5, *,
     to: str | None = None, repeat: int = 1, into: Folder = "campaigns", **parameters: Any,
 ) -> Campaign:  # fmt: skip
     """Measure requests and answers: rate, times and cost. `parameters`: of the workload `request_response`. Raises as `run`."""
-    levels = {"connections": connections, "size": size, "answer": answer, "transport": "tcp", **parameters}
+    levels = {
+        "connections": connections,
+        "size": size,
+        "response_size": response_size,
+        "transport": "tcp",
+        **parameters,
+    }
     return run(_parsed(quick.rr(_written(levels), seconds=seconds, to=to, repeat=repeat)), into=into)
 
 

@@ -237,7 +237,7 @@ def search(
     law = "constant" if one_way else "poisson"
     settings = {"arrivals": law, **levels}
     if one_way:
-        settings.pop("answer", None)
+        settings.pop("response_size", None)
     outcomes = outcomes_of_requests({**levels, "rate": ""})
     return {
         "name": "search",

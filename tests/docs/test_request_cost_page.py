@@ -23,9 +23,9 @@ from iodyno.core.outcome import Estimate
 DOCS = Path(__file__).parents[2] / "docs" / "tutorial"
 PAGE = (DOCS / "request-cost.md").read_text(encoding="utf-8")
 OPERATIONS = {
-    "neither": {"size": "512B", "answer": "512B"},
-    "read": {"size": "512B", "answer": "8KiB"},
-    "write": {"size": "8KiB", "answer": "512B"},
+    "neither": {"size": "512B", "response_size": "512B"},
+    "read": {"size": "512B", "response_size": "8KiB"},
+    "write": {"size": "8KiB", "response_size": "512B"},
 }
 
 

@@ -141,7 +141,7 @@ class Disorder(Notes):
 @pytest.mark.parametrize(("kind", "number"), [("stream", 3), ("request_response", 1)])
 def test_what_overtakes_and_what_comes_twice_is_counted_once(kind: str, number: int, tmp_path: Path) -> None:
     """The kernel's own counts of the path are the second account."""
-    many = {"rate": 4000} if kind == "stream" else {"outstanding": 8, "answer_timeout": 200 * MS}
+    many = {"rate": 4000} if kind == "stream" else {"outstanding": 8, "response_timeout": 200 * MS}
     path = Disorder(number)
     outcome = carried_out(asked(kind, 2, size=100, engine="epoll", **many), tmp_path, notes=path)
     # Void where a busy machine kept the generator from its rate: its counts are as good.
@@ -166,7 +166,7 @@ def test_what_overtakes_and_what_comes_twice_is_counted_once(kind: str, number: 
 
 def test_sixty_four_flows_are_answered_by_one_socket(tmp_path: Path) -> None:
     servers = ("recvfrom", "recvmmsg", "epoll", "segments", "io_uring")
-    wanted = asked("request_response", 64, size=512, answer=1024, engine="epoll")
+    wanted = asked("request_response", 64, size=512, response_size=1024, engine="epoll")
     wanted = replace(wanted, factors=(*wanted.factors, Factor("server", servers)))
     outcome = carried_out(wanted, tmp_path)
     assert outcome.finished == len(servers), outcome
@@ -197,7 +197,13 @@ def test_what_a_narrow_path_drops_is_counted(syscalls: str, tmp_path: Path) -> N
 
 def test_requests_without_an_answer_are_sent_again_or_lost(tmp_path: Path) -> None:
     wanted = asked(
-        "request_response", 8, size=1000, answer=1000, engine="epoll", answer_timeout=20 * MS, retries=1
+        "request_response",
+        8,
+        size=1000,
+        response_size=1000,
+        engine="epoll",
+        response_timeout=20 * MS,
+        retries=1,
     )
 
     def drop() -> None:
@@ -277,5 +283,5 @@ def test_a_datagram_too_long_for_its_buffer_fails_once_and_names_the_buffer(tmp_
 
 def test_a_path_that_is_tried_with_such_a_datagram_is_not_what_is_blamed(tmp_path: Path) -> None:
     with pytest.raises(PreflightError) as refused:
-        carried_out(asked("request_response", 1, size=64, answer=60_000, window=4096), tmp_path)
+        carried_out(asked("request_response", 1, size=64, response_size=60_000, window=4096), tmp_path)
     assert "send buffer" in refused.value.what and "window" in refused.value.advice

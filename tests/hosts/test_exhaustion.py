@@ -77,7 +77,7 @@ def test_flows_without_a_port_are_counted_and_try_again(program: AgentProgram) -
         assert counted["operations"] > 0
         assert counted["connect.without_port"] > 0
 
-    settings = {"engine": "epoll", "size": 64, "answer": 64}
+    settings = {"engine": "epoll", "size": 64, "response_size": 64}
     between(program, WorkloadSpec("connect_request_response", "client", "server", settings), scenario)
 
 

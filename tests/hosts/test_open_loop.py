@@ -45,7 +45,9 @@ def points(folder: Path, settings: str, factors: str) -> list[dict[str, dict[str
 @pytest.mark.root
 @pytest.mark.parametrize("engine", ["threads", "epoll"])
 def test_a_rate_is_offered_by_every_law(engine: str, tmp_path: Path) -> None:
-    settings = f"engine: {engine}, connections: 8, rate: 2000, on: 5ms, off: 45ms, size: 64, answer: 64"
+    settings = (
+        f"engine: {engine}, connections: 8, rate: 2000, on: 5ms, off: 45ms, size: 64, response_size: 64"
+    )
     found = points(tmp_path, settings, "arrivals: [constant, poisson, bursty]")
     for point in found:
         offered = point["offered_operations_per_s"]["estimate"]
@@ -62,7 +64,7 @@ def test_a_rate_is_offered_by_every_law(engine: str, tmp_path: Path) -> None:
 @pytest.mark.root
 def test_what_a_slow_server_makes_wait_is_not_the_generators(tmp_path: Path) -> None:
     # One answer takes 2 ms: on one connection, 500 of 2000 a second can be answered.
-    settings = "engine: epoll, connections: 1, rate: 2000, size: 64, answer: 64, server_compute: 2ms"
+    settings = "engine: epoll, connections: 1, rate: 2000, size: 64, response_size: 64, server_compute: 2ms"
     found = points(tmp_path, settings, "arrivals: [constant]")
     # A busy machine may have kept the generator itself from its CPU: then the trial is void, and says so.
     for point in found:

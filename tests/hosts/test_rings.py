@@ -36,7 +36,7 @@ PATIENT = 5000 * MS
 def asked(**settings: Any) -> Experiment:
     found = experiment("netns")
     kind = str(settings.pop("kind", "request_response"))
-    answer = {"answer": 1024} if kind == "request_response" else {}
+    answer = {"response_size": 1024} if kind == "request_response" else {}
     settings = {"transport": "udp", "connections": 16, "size": 512, **answer, **settings}
     workload = WorkloadSpec(kind, "client", "server", settings)
     made: Experiment = replace(found, workload=workload)
@@ -77,7 +77,7 @@ async def trial(
     testbed: Testbed, windows: Windows = SHORT, counted: Counted | None = None, **settings: Any
 ) -> Counted:
     counted = counted or Counted()
-    levels = testbed.experiment.settings({"answer_timeout": PATIENT, **settings})
+    levels = testbed.experiment.settings({"response_timeout": PATIENT, **settings})
     await carried_out(testbed, levels, windows, counted.take)
     return counted
 
@@ -147,7 +147,7 @@ def test_every_request_is_answered(client: str, program: AgentProgram) -> None:
         for server in SERVERS:
             for answer in (1024, 8192):
                 counted = await without_loss(
-                    testbed, client_engine=client, server_engine=server, answer=answer
+                    testbed, client_engine=client, server_engine=server, response_size=answer
                 )
                 assert counted.operations["client"] > 0, (server, answer)
                 # What the last answers were to when the client stopped, the server has counted and nobody else.
@@ -390,7 +390,7 @@ def test_a_device_that_goes_ends_the_trial_with_one_error(
 ) -> None:
     async def scenario(testbed: Testbed) -> None:
         running, _ = await under_way(
-            testbed, client_engine=client, server_engine=server, answer_timeout=100 * MS
+            testbed, client_engine=client, server_engine=server, response_timeout=100 * MS
         )
         namespace = testbed.hosts.accesses["server"].reached.path["namespace"]
         subprocess.run(["ip", "-n", namespace, "link", "delete", "veth0"], check=True)
@@ -430,7 +430,7 @@ REFUSED: tuple[tuple[dict[str, Any], str], ...] = (
     ({"server_engine": "packet_v3", "block_timeout": 1_500_000}, "whole milliseconds"),
     ({"client_engine": "reflector", "outstanding": 2}, "outstanding"),
     ({"client_engine": "packet_v2", "size": 4096}, "do not fit into one frame"),
-    ({"client_engine": "xdp", "answer": 4096}, "come in fragments"),
+    ({"client_engine": "xdp", "response_size": 4096}, "come in fragments"),
     ({"client_engine": "io_uring", "busy_poll": 50_000}, "does not look at the device"),
     ({"server_engine": "xdp", "reader_think": 1000}, "neither pauses"),
 )

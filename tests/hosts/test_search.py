@@ -40,7 +40,7 @@ def fell_behind(campaign: str, folder: Path) -> int:
 
 
 def test_requests_are_measured_without_a_file(tmp_path: Path) -> None:
-    words = ("--transport", "udp", "--flows", "8", "--request", "512B", "--response", "1024B")
+    words = ("--transport", "udp", "--flows", "8", "--request", "512B", "--response-size", "1024B")
     found = iodyno("rr", *words, "--server-engine", "recvmmsg", "--seconds", "0.5", cwd=tmp_path)
     outcomes = found["points"][0]["outcomes"]
     assert outcomes["operations_per_s"]["estimate"] > 0

@@ -144,7 +144,7 @@ def test_datagram_servers(tmp_path: Path) -> None:
         "      block_packets:": "      block_packets: [32, 32, 16, 64, 32]",
         "      block_timeout:": "      block_timeout: [10ms, 10ms, 10ms, 100ms, 10ms]",
         "      adaptive:": "      adaptive: [off, off, off, off, off]",
-        "  answer:": "  answer: [1024B]",
+        "  response_size:": "  response_size: [1024B]",
         "  design:": "  design: {replicates: 1}",
     }
     points = campaign_of("datagram-servers.yaml", changes, tmp_path)
@@ -220,7 +220,7 @@ def test_lock_manager(tmp_path: Path) -> None:
 
 def test_request_cost(tmp_path: Path) -> None:
     # Half of the factors: the shape of the whole design is that of its plan.
-    changes = {"  answer: [": "  answer: [512B]", "  design: {": "  design: {replicates: 1}"}
+    changes = {"  response_size: [": "  response_size: [512B]", "  design: {": "  design: {replicates: 1}"}
     points = campaign_of("request-cost.yaml", changes, tmp_path)
     seen = {
         (point["levels"]["transport"], point["levels"]["size"], point["levels"]["rate"]) for point in points

@@ -78,7 +78,7 @@ def test_between_two_namespaces(tmp_path: Path) -> None:
 @pytest.mark.root
 def test_in_one_namespace_made_by_the_lab(tmp_path: Path) -> None:
     wanted = asked(
-        "netns", ("unix", "tls"), "connect_request_response", path="loopback", size=300, answer=900
+        "netns", ("unix", "tls"), "connect_request_response", path="loopback", size=300, response_size=900
     )
     found = carried(wanted, tmp_path)
     assert found["unix"].hosts["client"].manifest["job"]["address"] == "@"
@@ -86,7 +86,8 @@ def test_in_one_namespace_made_by_the_lab(tmp_path: Path) -> None:
 
 def test_on_the_machine_itself(tmp_path: Path) -> None:
     carried(
-        asked("local", ("unix", "tls"), "request_response", engine="epoll", size=64, answer=20_000), tmp_path
+        asked("local", ("unix", "tls"), "request_response", engine="epoll", size=64, response_size=20_000),
+        tmp_path,
     )
 
 

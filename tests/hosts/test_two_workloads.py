@@ -17,7 +17,7 @@ question: What does bulk transmit take from requests beside?
 hosts: {client: {access: netns}, server: {access: netns}}
 workload: {kind: stream, sender: client, receiver: server, size: 64KiB}
 bystander:
-  {kind: request_response, sender: SENDER, receiver: RECEIVER, size: 64, answer: 1000, connections: 2, rate: 500}
+  {kind: request_response, sender: SENDER, receiver: RECEIVER, size: 64, response_size: 1000, connections: 2, rate: 500}
 factors: {connections: [4]}
 design: {replicates: 1, seed: 1}
 windows: {warm_up: 100ms, measured: 500ms, drain: 100ms, interval: 100ms}
@@ -86,7 +86,7 @@ def test_both_workloads_are_counted_each_on_its_own(sender: str, receiver: str, 
         sender: "send",
         receiver: "receive",
     }
-    assert beside["settings"]["answer"] == 1000 and beside["settings"]["rate"] == 500
+    assert beside["settings"]["response_size"] == 1000 and beside["settings"]["rate"] == 500
     assert manifest["hosts"]["client"]["job"]["load"]["network"]["traffic"].keys() == {"stream"}
     # Agents of its own, with a token of its own, read no sensor of the host.
     tokens = {facts["job"]["token"] for facts in beside["hosts"].values()}
@@ -98,7 +98,7 @@ def test_both_workloads_are_counted_each_on_its_own(sender: str, receiver: str, 
 
 SEVERAL = """
 bystander:
-  - {kind: request_response, sender: client, receiver: server, size: 64, answer: 1000, rate: 300}
+  - {kind: request_response, sender: client, receiver: server, size: 64, response_size: 1000, rate: 300}
   - {kind: stream, transport: udp, sender: server, receiver: client, size: 200, rate: 100}
 """
 

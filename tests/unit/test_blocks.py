@@ -96,13 +96,13 @@ def test_the_mean_round_trip_is_that_of_littles_law() -> None:
 @pytest.mark.parametrize(("lost", "told"), [(0, True), (6, True), (7, False), (200, False)])
 def test_no_round_trip_is_told_where_lost_requests_wait_to_be_given_up(lost: int, told: bool) -> None:
     """Of 64 places in one second, each loss stops one for 100 ms: 6.4 of them are 1 %."""
-    made = trial(6400, {"answer_timeout_ns": 100_000_000, "retries": 0})
+    made = trial(6400, {"response_timeout_ns": 100_000_000, "retries": 0})
     reading = Reading(SECOND, 0, None, {("datagram.lost", ""): lost, ("datagram.received", ""): 6400})
     made.hosts["client"].readings["datagram"] = {1: reading}
     found = round_trip_mean(made)
     assert (found.value is not None) is told
-    assert told or "`answer_timeout` (100 ms)" in (found.missing or "")
+    assert told or "`response_timeout` (100 ms)" in (found.missing or "")
     # Where a request is sent again before it is given up, it waits as many times longer.
-    again = trial(6400, {"answer_timeout_ns": 100_000_000, "retries": 5})
+    again = trial(6400, {"response_timeout_ns": 100_000_000, "retries": 5})
     again.hosts["client"].readings["datagram"] = {1: reading}
     assert (round_trip_mean(again).value is not None) is (lost == 0)

@@ -344,11 +344,17 @@ def test_tcp_asks_for_what_its_options_say() -> None:
 
 
 def test_rr_and_search_ask_for_what_their_options_say() -> None:
-    levels = {"transport": "tcp", "connections": "64", "size": "512B", "answer": "1024", "engine": "epoll"}
+    levels = {
+        "transport": "tcp",
+        "connections": "64",
+        "size": "512B",
+        "response_size": "1024",
+        "engine": "epoll",
+    }
     open_loop = quick.rr({**levels, "rate": "20000/s", "arrivals": "poisson"}, seconds=5, to=None, repeat=1)
     asked = parse_experiment(experiment_text(open_loop), environment={})
     assert asked.workload.kind == "request_response"
-    assert asked.workload.settings["rate"] == 20_000 and asked.workload.settings["answer"] == 1024
+    assert asked.workload.settings["rate"] == 20_000 and asked.workload.settings["response_size"] == 1024
     connecting = quick.rr(levels, seconds=5, to=None, repeat=1, connect=True)
     assert parse_experiment(experiment_text(connecting), environment={}).workload.kind == (
         "connect_request_response"
@@ -364,7 +370,7 @@ def test_rr_and_search_ask_for_what_their_options_say() -> None:
         to=None,
         profile=False,
     )
-    assert one_way["workload"]["kind"] == "stream" and "answer" not in one_way["workload"]
+    assert one_way["workload"]["kind"] == "stream" and "response_size" not in one_way["workload"]
 
 
 @pytest.mark.parametrize(

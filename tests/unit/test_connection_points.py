@@ -28,9 +28,9 @@ workload: {{kind: request_response, sender: client, receiver: server, {settings}
         ("engine: epoll, outstanding: 4", ""),
         ("client_engine: epoll, outstanding: 4", ""),
         ("transport: udp, outstanding: 4", ""),
-        ("transport: udp, client_engine: epoll, server_engine: segments, answer: 1472", ""),
-        ("transport: udp, client_engine: epoll, server_engine: segments, answer: 3000", "tunables: {all: {mtu: 4000}}"),
-        ("transport: udp, client_engine: epoll, server_engine: segments, answer: 3000, path: loopback", ""),
+        ("transport: udp, client_engine: epoll, server_engine: segments, response_size: 1472", ""),
+        ("transport: udp, client_engine: epoll, server_engine: segments, response_size: 3000", "tunables: {all: {mtu: 4000}}"),
+        ("transport: udp, client_engine: epoll, server_engine: segments, response_size: 3000, path: loopback", ""),
         ("", "tunables: {server: {blanking: 50us}, all: {gro: on}}"),
         ("transport: udp, sizes: 'exponential(100, most=1400)'", ""),
         # Which levels meet is for the design to say.
@@ -48,7 +48,7 @@ def test_what_can_be_together_is_taken(settings: str, more: str) -> None:
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ("transport: udp, answer: 70000", "bystander.answer: found 70000"),
+        ("transport: udp, response_size: 70000", "bystander.response_size: found 70000"),
         ("rate: 100, arrivals: closed", "bystander.rate: has no effect here"),
         ("outstanding: 4", "bystander.outstanding: found 4 with engine threads"),
     ],
@@ -62,7 +62,7 @@ def test_a_bystander_is_looked_at_as_the_workload_is(settings: str, said: str) -
 
 BESIDE = (
     "bystander: {kind: request_response, sender: client, receiver: server, transport: udp, client_engine: epoll, server_engine: segments, "
-    "answer: 3000}\n"
+    "response_size: 3000}\n"
 )
 
 
@@ -84,7 +84,9 @@ def test_a_bystander_is_looked_at_on_the_path_of_the_points(more: str, most: str
         return
     with pytest.raises(ExperimentError) as raised:
         parse_experiment(text, file="FILE")
-    assert f"bystander.answer: found 3000B from a server by segments, allowed: {most}" in str(raised.value)
+    assert f"bystander.response_size: found 3000B from a server by segments, allowed: {most}" in str(
+        raised.value
+    )
 
 
 def test_a_tunable_that_is_wrong_for_workload_and_bystander_is_told_once() -> None:

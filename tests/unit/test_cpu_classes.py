@@ -26,7 +26,7 @@ BUSY = ("usr", "sys", "irq", "softirq", "other")
 LOAD = 400 * 1e9 / 1024 / 2e9
 
 
-ASKS = {**POINT, "answer": 64}
+ASKS = {**POINT, "response_size": 64}
 
 
 def campaign(

@@ -24,7 +24,7 @@ REQUEST, ANSWER = 512, 8192
 
 def trial(kind: str = "request_response", asked: int = 1000, answered: int = 990) -> Trial:
     """A second, in which some answers did not come back."""
-    job: dict[str, Any] = {"workload": kind, "answer_bytes": ANSWER}
+    job: dict[str, Any] = {"workload": kind, "response_bytes": ANSWER}
     ends = {
         "client": ("send", Record(1, "measured", 0, SECOND, asked * REQUEST, answered, 4, 0)),
         "server": ("receive", Record(1, "measured", 0, SECOND, asked * REQUEST, asked, 4, 0)),
@@ -32,7 +32,7 @@ def trial(kind: str = "request_response", asked: int = 1000, answered: int = 990
     hosts = {
         name: HostData(name, role, (0,), {"job": job}, [record]) for name, (role, record) in ends.items()
     }
-    settings = {"size": REQUEST, "answer": ANSWER}
+    settings = {"size": REQUEST, "response_size": ANSWER}
     return Trial("t", 0, 1, 0, 0, "p01", {}, settings, "finished", None, "", {}, (), hosts)
 
 
@@ -49,7 +49,7 @@ def test_goodput_is_what_both_ends_got(kind: str) -> None:
 
 def test_a_stream_has_no_answers() -> None:
     found = trial("stream")
-    assert found.answer_bytes == 0
+    assert found.response_bytes == 0
     assert goodput.goodput(found).value == pytest.approx(8 * 1000 * REQUEST)
 
 

@@ -207,7 +207,7 @@ workload:
         </transaction>
       </group>
     </profile>
-factors: {size: [64B, 1KiB], answer: [64B, 8KiB], n: [LEVELS]}
+factors: {size: [64B, 1KiB], response_size: [64B, 8KiB], n: [LEVELS]}
 """
 
 

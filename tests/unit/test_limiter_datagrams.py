@@ -148,7 +148,7 @@ def test_who_waits_for_an_answer_that_is_lost_does_not_pause(link_rate: int | No
         values["datagram.received", ""] = 400
         values["datagram.lost", ""] = lost
     for host in (asks, answers):
-        host.manifest["job"] |= {"workload": "request_response", "answer_timeout_ns": 100_000_000}
+        host.manifest["job"] |= {"workload": "request_response", "response_timeout_ns": 100_000_000}
     found = verdict.of_trial(made)
     assert found.name == expected, [(s.name, s.held, s.evidence) for s in found.ranked]
     assert not [suspect for suspect in found.ranked if suspect.name == "client.application" and suspect.held]

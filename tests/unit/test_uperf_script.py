@@ -197,7 +197,7 @@ STREAM = """<profile name="s"><group nthreads="8">
         (
             '<flowop type="write" options="size=64"/><flowop type="read" options="size=1k"/>',
             "request_response",
-            {"connections": (8,), "size": (64,), "answer": (1024,)},
+            {"connections": (8,), "size": (64,), "response_size": (1024,)},
         ),
     ],
 )

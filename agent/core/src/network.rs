@@ -143,7 +143,7 @@ pub struct Stream {
 #[serde(deny_unknown_fields)]
 pub struct RequestResponse {
     /// Payload of an answer, 1 to [`MAX_MESSAGE_BYTES`].
-    pub answer_bytes: Bytes,
+    pub response_bytes: Bytes,
     /// Requests under way on a connection at a time, 1 to [`MAX_OUTSTANDING`].
     #[serde(default = "one")]
     pub outstanding: u32,
@@ -165,7 +165,7 @@ impl Default for RequestResponse {
     /// One request at a time, and an answer of a byte.
     fn default() -> Self {
         RequestResponse {
-            answer_bytes: Bytes(1),
+            response_bytes: Bytes(1),
             outstanding: 1,
             multiplexed: false,
             spins: false,
@@ -180,7 +180,7 @@ impl Default for RequestResponse {
 #[serde(deny_unknown_fields)]
 pub struct ConnectRequestResponse {
     /// Payload of an answer, 1 to [`MAX_MESSAGE_BYTES`].
-    pub answer_bytes: Bytes,
+    pub response_bytes: Bytes,
     /// Whether a connection over TLS takes up the session of an earlier one, by a ticket.
     #[serde(default)]
     pub tls_resumption: bool,
@@ -189,7 +189,7 @@ pub struct ConnectRequestResponse {
 impl Default for ConnectRequestResponse {
     /// An answer of a byte.
     fn default() -> Self {
-        ConnectRequestResponse { answer_bytes: Bytes(1), tls_resumption: false }
+        ConnectRequestResponse { response_bytes: Bytes(1), tls_resumption: false }
     }
 }
 
@@ -269,7 +269,7 @@ pub struct Network {
     pub arrivals: Option<Arrivals>,
     /// How long the answer to a datagram is waited for before the request counts as lost.
     #[serde(default = "hundred_milliseconds")]
-    pub answer_timeout_ns: Nanos,
+    pub response_timeout_ns: Nanos,
     /// Where to connect (`Send`) or what to listen on (`Receive`): a numeric address with port; port 0
     /// lets the kernel choose. Names are resolved by the lab.
     #[serde(default)]
@@ -307,7 +307,7 @@ impl Default for Network {
             message_sizes: None,
             seed: 0,
             arrivals: None,
-            answer_timeout_ns: hundred_milliseconds(),
+            response_timeout_ns: hundred_milliseconds(),
             address: None,
             local_addresses: Vec::new(),
             socket: SocketOptions::default(),
@@ -356,11 +356,11 @@ impl Network {
 
     /// Payload of an answer; of a stream, which has none, a byte.
     #[must_use]
-    pub fn answer_bytes(&self) -> Bytes {
+    pub fn response_bytes(&self) -> Bytes {
         match &self.traffic {
             Traffic::Stream(_) => Bytes(1),
-            Traffic::RequestResponse(exchange) => exchange.answer_bytes,
-            Traffic::ConnectRequestResponse(anew) => anew.answer_bytes,
+            Traffic::RequestResponse(exchange) => exchange.response_bytes,
+            Traffic::ConnectRequestResponse(anew) => anew.response_bytes,
         }
     }
 
@@ -462,8 +462,8 @@ impl Network {
         } else {
             (1, MAX_MESSAGE_BYTES, "")
         };
-        let answers = self.stream().map_or(self.answer_bytes(), |_| self.message_bytes);
-        for (key, bytes) in [("message_bytes", self.message_bytes), ("answer_bytes", answers)] {
+        let answers = self.stream().map_or(self.response_bytes(), |_| self.message_bytes);
+        for (key, bytes) in [("message_bytes", self.message_bytes), ("response_bytes", answers)] {
             if !(least..=most).contains(&bytes.0) {
                 return refuse(key, &bytes.0, format!("{least} to {most}{why}"));
             }

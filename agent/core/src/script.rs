@@ -212,7 +212,7 @@ pub struct FlowOp {
     pub repeat: u64,
     /// How long it may wait. A datagram that does not come in time is lost where the other end has sent it; everything else
     /// then fails. Absent: a connection may take 10 s to come up; a datagram, after the other end was to send it, the job's
-    /// `answer_timeout_ns` or ten round trips of the path, whichever is longer; all else what it takes.
+    /// `response_timeout_ns` or ten round trips of the path, whichever is longer; all else what it takes.
     #[serde(default)]
     pub timeout_ns: Option<Nanos>,
     /// How long a `think` lasts.

@@ -21,7 +21,7 @@ pub struct Scripted {
     #[serde(default)]
     pub remote_addresses: Vec<String>,
     /// How long a datagram is waited for, where its operation does not say.
-    pub answer_timeout_ns: Nanos,
+    pub response_timeout_ns: Nanos,
     /// What this end does.
     pub script: Script,
 }

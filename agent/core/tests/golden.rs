@@ -110,7 +110,7 @@ fn script_job() -> Job {
         role: Role::Send,
         address: Some("10.0.0.2:5201".to_owned()),
         remote_addresses: vec!["10.0.0.3:5201".to_owned()],
-        answer_timeout_ns: Nanos(100_000_000),
+        response_timeout_ns: Nanos(100_000_000),
         script: Script::default(),
     }))
 }

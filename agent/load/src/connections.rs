@@ -80,7 +80,7 @@ impl Connections {
             (Traffic::Stream(_), _) if load.writes_stream() => (load.message_bytes.0, false),
             (Traffic::Stream(_), _) => (1, true),
             (_, Role::Send) => (load.message_bytes.0, true),
-            (_, Role::Receive) => (load.answer_bytes().0, true),
+            (_, Role::Receive) => (load.response_bytes().0, true),
         };
         let mut counters = Counters::new(connections, workers);
         if load.transport.is_datagram() {

@@ -119,6 +119,6 @@ def _starved(trial: Trial, blocks: Blocks, sender: HostData) -> Iterator[Warning
     text = (
         f"in {len(slow)} of {len(sender.measured)} intervals the load nearly stood still: {which} no answer, and while no more"
         f" than {blocks.packets} are under way a block of {blocks.packets} packets comes by its timeout of"
-        f" {blocks.timeout_ns / 1e6:g} ms; try smaller blocks, adaptive: on or a shorter `answer_timeout`"
+        f" {blocks.timeout_ns / 1e6:g} ms; try smaller blocks, adaptive: on or a shorter `response_timeout`"
     )
     yield Warning(WarningCode.DATAGRAMS_LOST, text, trial.name)

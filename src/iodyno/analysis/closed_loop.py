@@ -28,10 +28,10 @@ def round_trip_mean(trial: Trial) -> Measured:
     operations = sum(count for count, _ in parts)
     if not operations:
         return missing("no request was answered in the measured window")
-    timeout_ns = int(job.get("answer_timeout_ns") or 0)
+    timeout_ns = int(job.get("response_timeout_ns") or 0)
     if given_up_ns(sender) > LOST_MOST * sum(time for _, time in parts):
         return missing(
-            f"requests were lost and waited for `answer_timeout` ({timeout_ns / 1e6:g} ms): more than {LOST_MOST:.0%} of the time"
+            f"requests were lost and waited for `response_timeout` ({timeout_ns / 1e6:g} ms): more than {LOST_MOST:.0%} of the time"
             " that Little's law takes for round trips"
         )
     mean_ns = sum(time for _, time in parts) / operations

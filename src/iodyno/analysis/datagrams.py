@@ -88,7 +88,7 @@ def given_up_ns(host: HostData) -> int:
     job = host.manifest.get("job") or {}
     if host.role != "send" or job.get("workload") == "stream":
         return 0
-    each_ns = int(job.get("answer_timeout_ns") or 0) * (1 + int(job.get("retries") or 0))
+    each_ns = int(job.get("response_timeout_ns") or 0) * (1 + int(job.get("retries") or 0))
     return (host.growth(SENSOR, "datagram.lost") or 0) * each_ns
 
 
@@ -157,7 +157,7 @@ def _fragments(trial: Trial) -> Iterator[Warning]:
     whole = (ready.get("socket") or {}).get("segment_bytes")
     ways = {"message_bytes": "messages"}
     if job.get("workload") != "stream":
-        ways["answer_bytes"] = "answers"
+        ways["response_bytes"] = "answers"
     for key, name in ways.items():
         size = job.get(key)
         if whole and size and size > whole:

@@ -72,11 +72,11 @@ class Trial:
         return str(self.settings.get("direction", "forward"))
 
     @property
-    def answer_bytes(self) -> int:
+    def response_bytes(self) -> int:
         """Bytes of an answer; 0 where the load asks for none."""
         jobs = (host.manifest.get("job") or {} for host in self.hosts.values())
         asks = next((job for job in jobs if job.get("workload") in EXCHANGES), None)
-        return int(asks.get("answer_bytes", 0)) if asks else 0
+        return int(asks.get("response_bytes", 0)) if asks else 0
 
     @property
     def receivers(self) -> int:
@@ -108,7 +108,7 @@ class Trial:
             role = {"send": "receive", "receive": "send"}.get(role, role)
         ends = {name: self.with_what_came(name) for name, host in self.hosts.items() if host.role == role}
         found = clients_together(ends) if ends else None
-        if found is None or role != "receive" or not (self.answer_bytes or self.direction == "both"):
+        if found is None or role != "receive" or not (self.response_bytes or self.direction == "both"):
             return found
         asks = next((host for host in self.hosts.values() if host.role == "send"), None)
         return None if asks is None else self._both_ways(found, asks)
@@ -130,7 +130,7 @@ class Trial:
         """The end that listens, with what both ends got. Made once, as what is worked out of its readings is kept with it."""
         kept: HostData | None = listens.derived.get(("both ways",))
         if kept is None:
-            answer = self.answer_bytes
+            answer = self.response_bytes
 
             # An operation of the end that asks is a request whose whole answer came.
             def got(one: Record | Part) -> int:

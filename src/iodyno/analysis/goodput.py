@@ -41,7 +41,7 @@ def bytes_at_once(trial: Trial) -> float:
     each = moved / done if done else size if isinstance(size, int) else 0
     if receiver is None:
         return each
-    return min(max(0, each - trial.answer_bytes), _SEGMENTS_BYTES) + trial.answer_bytes
+    return min(max(0, each - trial.response_bytes), _SEGMENTS_BYTES) + trial.response_bytes
 
 
 def messages(trial: Trial) -> Measured:
@@ -49,7 +49,7 @@ def messages(trial: Trial) -> Measured:
     receiver, size = trial.end("receive"), trial.settings.get("size")
     if receiver is None or not isinstance(size, int) or size < 1:
         return missing("the trial has no receiver, or its messages have no fixed size")
-    if trial.answer_bytes:
+    if trial.response_bytes:
         receiver = trial.hosts[receiver.name]
     parts = [(record.bytes / size, record.span_ns) for record in receiver.measured]
     at_once = min(size, _SEGMENTS_BYTES) / size

@@ -176,7 +176,7 @@ def _bytes(trial: Trial) -> Iterator[Warning]:
     # From the start of the load: what lay in receive buffers when the measured window began came in before it.
     load = [record for record in receiver.records if record.index <= receiver.measured[-1].index]
     delivered = sum(record.bytes for record in load)
-    both_ways = bool(_script(receiver) or trial.answer_bytes)
+    both_ways = bool(_script(receiver) or trial.response_bytes)
     # What both ends got.
     metrics = ("net.rx_bytes", "net.tx_bytes") if both_ways else ("net.rx_bytes",)
     readings = receiver.readings.get(DEVICES, {})
@@ -368,7 +368,7 @@ def _readings(host: HostData, trial: Trial) -> Iterator[Warning]:
     Not of the writes of a closed stream: they mostly wait for room in buffers.
     """
     share = observer.waiting_ratio(host)
-    asked = "answer" in trial.settings or host.role == "alone" or arrivals.is_open(trial)
+    asked = "response_size" in trial.settings or host.role == "alone" or arrivals.is_open(trial)
     if asked and share > READING_LEAST:
         # Of a trial that lasts less than a reading, there is more waiting than trial.
         affected = f"percentiles beyond p{100 * (1 - share):.3g}" if share < 1 else "all percentiles"

@@ -176,7 +176,7 @@ def _rates(trial: Trial) -> Iterator[Strip]:
     if receiver is not None:
         rates = {r.index: r.bytes * 8e9 / r.span_ns for r in receiver.records if r.span_ns}
         yield Strip("goodput", "bit/s", (_line(receiver, rates),))
-    if sender is not None and (trial.clients or trial.settings.get("answer") is not None):
+    if sender is not None and (trial.clients or trial.settings.get("response_size") is not None):
         operations = {r.index: r.operations * 1e9 / r.span_ns for r in sender.records if r.span_ns}
         yield Strip("operations", "1/s", (_line(sender, operations),))
     if sender is not None and trial.clients:

@@ -64,7 +64,7 @@ def _load(testbed: Testbed, seed: int, host: str, role: str, settings: Mapping[s
     if role == "receive":
         port = testbed.experiment.hosts[host].data_port
         place["address"] = with_port(testbed.hosts.data_address(host, workload.sender), port, host)
-    place["answer_timeout_ns"] = settings.get("answer_timeout", 100_000_000)
+    place["response_timeout_ns"] = settings.get("response_timeout", 100_000_000)
     if (script := script_of(testbed.experiment, role, settings, host)) is not None:
         return {"script": {**place, "script": script}}
     # The end of the payload's way: in a stream back, the one that listens is the one that sends.
@@ -87,7 +87,7 @@ def _load(testbed: Testbed, seed: int, host: str, role: str, settings: Mapping[s
 
 def _traffic(kind: str, role: str, end: str, settings: Mapping[str, Level]) -> dict[str, Any]:
     """What is done on each connection, as far as it belongs to this kind of traffic."""
-    answer = {"answer_bytes": settings.get("answer", 1)}
+    answer = {"response_bytes": settings.get("response_size", 1)}
     if kind == CONNECT_REQUEST_RESPONSE.name:
         return {**answer, "tls_resumption": settings.get("tls_resumption", False)}
     application = {

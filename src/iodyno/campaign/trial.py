@@ -470,7 +470,7 @@ def _check_room(testbed: Testbed, account: Account) -> None:
     for host, facts in account.hosts.items():
         answers = testbed.experiment.workload.kind != "stream" and facts["role"] == "receive"
         job = asked(facts["job"])
-        length = job["answer_bytes" if answers else "message_bytes"]
+        length = job["response_bytes" if answers else "message_bytes"]
         room = facts["ready"]["socket"].get("send_buffer_bytes")
         sends = answers or facts["role"] == "send"
         if sends and job["transport"] == "udp" and room is not None and length > room:

@@ -79,7 +79,7 @@ class PlainWatcher(Watcher):
             return None
         if workload.kind in EXCHANGES:
             # An operation of the end that asks is a request whose whole answer came.
-            answer = int(self._settings.get("answer", 1))
+            answer = int(self._settings.get("response_size", 1))
             return int(progress["bytes"] if listens else progress["operations"] * answer)
         way = self._settings.get("direction", "forward")
         gets = way == "both" or listens == (way == "forward")

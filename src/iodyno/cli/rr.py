@@ -23,7 +23,7 @@ _OF_BLOCKS = 3
 @level(REQUEST_RESPONSE, "--transport", "transport", "tcp")
 @level(REQUEST_RESPONSE, "--flows", "connections")
 @level(REQUEST_RESPONSE, "--request", "size")
-@level(REQUEST_RESPONSE, "--response", "answer", "64")
+@level(REQUEST_RESPONSE, "--response-size", "response_size", "64")
 @right_now.seconds
 @level(REQUEST_RESPONSE, "--outstanding", "outstanding")
 @level(REQUEST_RESPONSE, "--sizes", "sizes")
@@ -73,7 +73,7 @@ def command(
     \b
     Examples:
       iodyno rr --flows 16
-      iodyno rr --transport udp --flows 64 --request 512B --response 1024B \\
+      iodyno rr --transport udp --flows 64 --request 512B --response-size 1024B \\
         --server-engine recvmmsg
       iodyno rr --transport udp --flows 64 --client-engine packet_v2 --server-engine io_uring
       iodyno rr --outstanding 16 --multiplexed --sizes 'mix(64B: 7, 1500B: 1)'

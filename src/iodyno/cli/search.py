@@ -33,7 +33,7 @@ def _goal(ctx: click.Context, _option: click.Parameter, written: str) -> str:
 @level(REQUEST_RESPONSE, "--transport", "transport", "tcp")
 @level(REQUEST_RESPONSE, "--flows", "connections", "16")
 @level(REQUEST_RESPONSE, "--size", "size", "64")
-@level(REQUEST_RESPONSE, "--response", "answer", "64")
+@level(REQUEST_RESPONSE, "--response-size", "response_size", "64")
 @level(REQUEST_RESPONSE, "--engine", "engine", "epoll")
 @level(REQUEST_RESPONSE, "--server-engine", "server_engine")
 @level(REQUEST_RESPONSE, "--arrivals", "arrivals")

@@ -113,7 +113,7 @@ _BLOCKS = (
 """Rings of blocks, which a server can take datagrams from."""
 
 _DATAGRAMS = (
-    Parameter("answer_timeout", "duration", "After which a datagram without an answer counts as lost.",
+    Parameter("response_timeout", "duration", "After which a datagram without an answer counts as lost.",
               high=10**10, default=100_000_000),
     Parameter("retries", "count", "How often it is sent again before that.", low=0, high=1000, default=0),
     *_BLOCKS,
@@ -243,7 +243,9 @@ _EXCHANGE = (
     _PATH,
     Parameter("size", "size", "Request size: bytes that the sender writes.", high=2**30, default=64),
     _SIZES,
-    Parameter("answer", "size", "Answer size: bytes that the receiver writes back.", high=2**30, default=64),
+    Parameter(
+        "response_size", "size", "Response size: bytes that the receiver writes back.", high=2**30, default=64
+    ),
     *_ARRIVALS,
     *_SOCKETS,
     # Off: with it, the last part of a message waits for an acknowledgement that the other end delays.

@@ -64,7 +64,7 @@ def _mistakes(kind: str, levels: _Levels) -> Iterator[tuple[str, str]]:
                 break
     if kind == CONNECT_REQUEST_RESPONSE.name:
         return
-    for name in ("size",) if kind == STREAM.name else ("size", "answer"):
+    for name in ("size",) if kind == STREAM.name else ("size", "response_size"):
         for level, transport in levels.pairs(name):
             if transport == "udp" and isinstance(level, int) and level not in DATAGRAM_BYTES:
                 allowed = f"{DATAGRAM_BYTES.start} to {DATAGRAM_BYTES.stop - 1} bytes over udp"

@@ -30,7 +30,7 @@ Mistakes = list[tuple[tuple[str, ...], str]]
 """Mistakes, each as the parameters that are to blame, the first one first, and a sentence."""
 
 CONCERNED = (
-    "transport", "engine", "syscalls", "client_engine", "server_engine", "rate", "arrivals", "on", "off", "burst", "sizes", "answer",
+    "transport", "engine", "syscalls", "client_engine", "server_engine", "rate", "arrivals", "on", "off", "burst", "sizes", "response_size",
     "outstanding", "multiplexed", "nagle", "path", "link_rate", "direction",
 )  # fmt: skip
 """The parameters that are looked at, beside tunables."""
@@ -270,9 +270,9 @@ def _of_path(workload: WorkloadSpec, point: Point, hosts: Mapping[str, HostSpec]
     mtu = min(int(end.options.get("link_mtu", _MTU_BYTES)) for end in ends)
     told = [point[f"{whose}.mtu"] for whose in (workload.receiver, ALL) if f"{whose}.mtu" in point]
     most = min([int(level) for level in told] or [mtu]) - _HEADERS_BYTES
-    answer = int(point.get("answer", 0))
+    answer = int(point.get("response_size", 0))
     segments = _way(point, "server_engine").syscalls == "segments" and point.get("transport") == "udp"
     if segments and workload.kind == REQUEST_RESPONSE.name and answer > most:
         text = f"found {show('size', answer)} from a server by segments, allowed: {most} bytes, which a packet of the path holds"
-        found.append((("answer", "server_engine"), f"{text}; the kernel cuts no segment in two"))
+        found.append((("response_size", "server_engine"), f"{text}; the kernel cuts no segment in two"))
     return found

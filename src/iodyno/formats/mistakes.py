@@ -18,7 +18,6 @@ Path = tuple[str | int, ...]
 OPTIONS = {
     "flows": ("--flows", "connections"),
     "request": ("--request", "size"),
-    "response": ("--response", "answer"),
     "size": ("--size", "working_set"),
     "seconds": ("--seconds", "windows.measured"),
     "repeat": ("--repeat", "design.replicates"),

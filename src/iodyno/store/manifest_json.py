@@ -101,7 +101,7 @@ class Traffic(TypedDict, total=False):
     direction: str
     cork: bool
     discards: bool
-    answer_bytes: int
+    response_bytes: int
     outstanding: int
     multiplexed: bool
     spins: bool
@@ -126,7 +126,7 @@ class Network(TypedDict, total=False):
     message_sizes: Table | None
     seed: int
     arrivals: Arrivals | None
-    answer_timeout_ns: int
+    response_timeout_ns: int
     address: str | None
     local_addresses: list[str]
     socket: Socket | None
@@ -139,7 +139,7 @@ class Scripted(TypedDict, total=False):
     script: Required[AskedScript]
     address: str | None
     remote_addresses: list[str]
-    answer_timeout_ns: int
+    response_timeout_ns: int
 
 
 class Load(TypedDict, total=False):
@@ -163,7 +163,7 @@ class Job(TypedDict, total=False):
     direction: str
     connections: int
     message_bytes: int
-    answer_bytes: int
+    response_bytes: int
     outstanding: int
     burst: int
     batch: int
@@ -184,7 +184,7 @@ class Job(TypedDict, total=False):
     cpus: list[int] | None
     seed: int | None
     retries: int | None
-    answer_timeout_ns: int | None
+    response_timeout_ns: int | None
     trial: str | None
     token: str | None
     address: str | None

@@ -24,10 +24,14 @@ _RENAMED: Mapping[int, Mapping[str, str]] = {
     6: {
         "driver": "engine",
         "interface": "syscalls",
+        "answer_bytes": "response_bytes",
+        "answer_timeout": "response_timeout",
+        "answer_timeout_ns": "response_timeout_ns",
     },
 }
 """By version: what earlier ones name otherwise, as a key or as a whole text."""
 _RENAMED_SETTINGS: Mapping[str, str] = {
+    "answer": "response_size",
     "client": "client_engine",
     "server": "server_engine",
 }

@@ -45,7 +45,7 @@ fn job_of(role: Role, port: u16, script: Script, measured_ms: u64) -> Job {
             role,
             address: Some(format!("127.0.0.1:{port}")),
             remote_addresses: Vec::new(),
-            answer_timeout_ns: Nanos(100 * MS),
+            response_timeout_ns: Nanos(100 * MS),
             script,
         }),
         windows: Windows {

@@ -29,7 +29,7 @@ impl Service for Answers {
         let begun = seat.worker.now;
         let bytes = seat.port.length(at);
         seat.worker.moved(seat.shared.counters.cell(header.flow as usize), bytes, begun);
-        if !seat.port.answer(at, self.ready, header.answer(), seat.shared.job.load.answer_bytes().0) {
+        if !seat.port.answer(at, self.ready, header.answer(), seat.shared.job.load.response_bytes().0) {
             // No room on the way out: the answer is lost, and the client notices.
             seat.tally.received.one_more();
             return true;

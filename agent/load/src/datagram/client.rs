@@ -58,7 +58,11 @@ impl<'a> Flow<'a> {
             place,
             lengths: Lengths::of(&job.load, number),
             socket: end.socket(number),
-            requests: Requests::new(job.load.outstanding(), job.load.answer_timeout_ns.0, job.load.retries()),
+            requests: Requests::new(
+                job.load.outstanding(),
+                job.load.response_timeout_ns.0,
+                job.load.retries(),
+            ),
             claim: Claim::default(),
             open: true,
             watched: Interest::Readable,
@@ -81,7 +85,7 @@ pub(super) fn drive(shared: &Connections, number: usize) {
     let end = End::of(shared);
     let sockets = shared.share_of(number).map(|flow| end.socket(flow)).collect();
     let made = settle(shared, number)
-        .and_then(|()| Port::open(shared, sockets, job.load.answer_bytes().0, job.load.message_bytes.0));
+        .and_then(|()| Port::open(shared, sockets, job.load.response_bytes().0, job.load.message_bytes.0));
     let port = match made {
         Ok(made) => made,
         Err(error) => return shared.report(error),

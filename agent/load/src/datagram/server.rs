@@ -64,7 +64,7 @@ pub(super) fn serve<S: Service>(shared: &Connections, number: usize) {
     let made = settle(shared, number)
         .and_then(|()| {
             let own = Box::from([shared.sockets[number].as_fd()]);
-            Port::open(shared, own, job.load.message_bytes.0, job.load.answer_bytes().0)
+            Port::open(shared, own, job.load.message_bytes.0, job.load.response_bytes().0)
         })
         .and_then(|port| Ok((S::prepare(shared, port.room())?, port, Waiting::on(shared, number)?)));
     let (mut service, port, waiting) = match made {

@@ -224,7 +224,7 @@ pub(super) fn drive<A: Activity>(shared: &Connections, number: usize, make: impl
     let manner = Manner {
         quiet: exchanges
             && job.load.syscalls != Syscalls::ZeroCopy
-            && job.load.message_bytes.0.max(job.load.answer_bytes().0) <= QUIET_BYTES,
+            && job.load.message_bytes.0.max(job.load.response_bytes().0) <= QUIET_BYTES,
         zero_copy: job.load.syscalls == Syscalls::ZeroCopy,
         // One that pauses must leave in the kernel what it does not read.
         again: !job.load.application().is_any(),

@@ -63,7 +63,7 @@ impl Listener {
             // The first may have been told to take any port, which the others share.
             super::be_at(socket.as_fd(), &listener.address).map_err(refused)?;
             listener.address = socket::local_address(socket.as_fd()).map_err(refused)?;
-            offload(socket.as_fd(), job, job.load.answer_bytes())?;
+            offload(socket.as_fd(), job, job.load.response_bytes())?;
             listener.sockets.push(socket);
         }
         Ok(listener)
@@ -201,7 +201,7 @@ pub(super) fn all(
     for socket in &sockets {
         socket::set_blocking(socket.as_fd(), blocking(job.load.engine))
             .and_then(|()| {
-                datagram::wait_at_most(socket.as_fd(), job.load.answer_timeout_ns.min(LONGEST_WAIT))
+                datagram::wait_at_most(socket.as_fd(), job.load.response_timeout_ns.min(LONGEST_WAIT))
             })
             .map_err(|error| LoadError::refused(&error, "set up a socket", &address.to_string()))?;
     }

@@ -75,13 +75,13 @@ impl Frames {
             return Err(unsupported(what, "message_bytes", "take smaller ones or a larger MTU"));
         }
         let answers = job.load.kind() == TrafficKind::RequestResponse;
-        let answer_bytes = HEADERS_BYTES + job.load.answer_bytes().0 as usize;
-        if answers && answer_bytes > room.min(device.mtu_bytes + 14) {
+        let response_bytes = HEADERS_BYTES + job.load.response_bytes().0 as usize;
+        if answers && response_bytes > room.min(device.mtu_bytes + 14) {
             let what = format!(
                 "answers of {} bytes come in fragments, and a client on a ring puts none together",
-                job.load.answer_bytes().0
+                job.load.response_bytes().0
             );
-            return Err(unsupported(what, "answer_bytes", "take smaller ones or a larger MTU"));
+            return Err(unsupported(what, "response_bytes", "take smaller ones or a larger MTU"));
         }
         let patterns = learn(shared, sockets, &device, ends.server)?;
         let packet = |error: io::Error| refused_at(&device, &error, "packet sockets", "CAP_NET_RAW");
@@ -96,7 +96,7 @@ impl Frames {
                     device: device.index,
                     to: ends.server,
                     back: true,
-                    frame_bytes: answer_bytes,
+                    frame_bytes: response_bytes,
                 };
                 let shape = match (version, job.load.ring) {
                     (3, Some(ring)) => packet_ring::Shape::V3 {

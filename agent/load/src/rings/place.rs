@@ -59,7 +59,7 @@ impl Place {
             );
             return Err(unsupported(what, "message_bytes", "take smaller ones or a larger MTU"));
         }
-        let cut = Cut::new(job.load.answer_bytes().0 as usize, device.mtu_bytes, longest_frame);
+        let cut = Cut::new(job.load.response_bytes().0 as usize, device.mtu_bytes, longest_frame);
         Ok(Place { device, address, request_frame_bytes, cut })
     }
 

@@ -193,7 +193,7 @@ impl Reflector<'_> {
             return;
         }
         let silent = self.worker.now.saturating_sub(self.flows[flow].grown);
-        if silent < self.shared.job.load.answer_timeout_ns.0 || self.worker.is_due() {
+        if silent < self.shared.job.load.response_timeout_ns.0 || self.worker.is_due() {
             return;
         }
         let tally = self.shared.counters.tally(self.number);

@@ -78,7 +78,7 @@ pub(crate) struct Run {
     /// Whether this end says when the time of a transaction is over.
     pub(super) leads: bool,
     /// How long a datagram is awaited at least that another end was to send ([`Run::patience`]).
-    answer_timeout: Nanos,
+    response_timeout: Nanos,
     pub(super) tally: Tally,
     /// How connections over TLS come up, where there are any.
     pub(super) tls: Option<Terms>,
@@ -136,7 +136,7 @@ impl Run {
         Ok(Run {
             token,
             leads: job.load.role == Role::Send,
-            answer_timeout: job.load.answer_timeout_ns,
+            response_timeout: job.load.response_timeout_ns,
             tally: Tally::new(&script, cpus),
             tls: tls.transpose()?,
             files: all_files,
@@ -191,7 +191,7 @@ impl Run {
     /// and of what was sent again; a greeting only at the end that opens, and which of several was answered it does not.
     pub(super) fn patience(&self, remote: usize) -> Nanos {
         let round_trip = self.link(remote).map_or(Nanos(0), Link::round_trip);
-        self.answer_timeout.max(Nanos(round_trip.0.saturating_mul(ROUND_TRIPS)))
+        self.response_timeout.max(Nanos(round_trip.0.saturating_mul(ROUND_TRIPS)))
     }
 
     /// For an error: another end, by its address where there are several.

@@ -86,7 +86,7 @@ impl Messages {
 /// The requests of a connection, by their places.
 pub(crate) struct ByPlace {
     lengths: Lengths,
-    answer_bytes: u64,
+    response_bytes: u64,
     /// The request in hand and its length.
     message: Box<[u8]>,
     length: usize,
@@ -107,7 +107,7 @@ impl MultiplexedRequest {
         let message = source.iter().copied().cycle().take(load.message_bytes.0 as usize).collect();
         Asking::with(ByPlace {
             lengths: Lengths::of(load, connection),
-            answer_bytes: load.answer_bytes().0,
+            response_bytes: load.response_bytes().0,
             message,
             length: 0,
             begun: vec![0; load.outstanding() as usize].into(),
@@ -157,7 +157,7 @@ impl Book for ByPlace {
         let outcome = link.receive_into(&mut self.place);
         worker.tick();
         let received = outcome?;
-        let (begun, free, expected) = (&mut self.begun, &mut self.free, self.answer_bytes);
+        let (begun, free, expected) = (&mut self.begun, &mut self.free, self.response_bytes);
         let read = self.answers.take(&self.place[..received], |identifier, length| {
             match begun.get_mut(identifier as usize).map(std::mem::take) {
                 Some(since @ 1..) if length == expected => {
@@ -177,7 +177,7 @@ impl Book for ByPlace {
 /// request answered.
 pub(crate) struct MultiplexedAnswer {
     request_bytes: u64,
-    answer_bytes: usize,
+    response_bytes: usize,
     requests: Messages,
     place: Box<[u8]>,
     /// Requests that wait for their answer, and when their last bytes came.
@@ -194,15 +194,15 @@ pub(crate) struct MultiplexedAnswer {
 impl MultiplexedAnswer {
     /// As `job` has it, on one of its connections, with what is in `source` as payload.
     pub(crate) fn of(load: &Network, connection: usize, source: &[u8]) -> Self {
-        let answer_bytes = load.answer_bytes().0 as usize;
-        let together = (CALL_BYTES / answer_bytes).clamp(1, load.outstanding() as usize);
+        let response_bytes = load.response_bytes().0 as usize;
+        let together = (CALL_BYTES / response_bytes).clamp(1, load.outstanding() as usize);
         MultiplexedAnswer {
             request_bytes: load.message_bytes.0,
-            answer_bytes,
+            response_bytes,
             requests: Messages::new(),
             place: vec![0; CALL_BYTES].into(),
             waiting: Vec::with_capacity(load.outstanding() as usize),
-            answers: source.iter().copied().cycle().take(together * answer_bytes).collect(),
+            answers: source.iter().copied().cycle().take(together * response_bytes).collect(),
             length: 0,
             unsent: 0,
             begun: Vec::with_capacity(together),
@@ -217,8 +217,8 @@ impl MultiplexedAnswer {
         while !self.waiting.is_empty() && self.length < self.answers.len() {
             let drawn = self.random.below(self.waiting.len() as u64) as usize;
             let (identifier, came) = self.waiting.swap_remove(drawn);
-            write_header(&mut self.answers[self.length..], identifier, self.answer_bytes as u64);
-            self.length += self.answer_bytes;
+            write_header(&mut self.answers[self.length..], identifier, self.response_bytes as u64);
+            self.length += self.response_bytes;
             self.begun.push(came);
         }
         self.unsent = self.length;
@@ -247,14 +247,14 @@ impl Activity for MultiplexedAnswer {
             self.answer();
         }
         if self.unsent > 0 {
-            let before = (self.length - self.unsent) / self.answer_bytes;
+            let before = (self.length - self.unsent) / self.response_bytes;
             let offered = self.unsent;
             let outcome = link.send(&self.answers[self.length - offered..self.length]);
             worker.tick();
             return match outcome {
                 Ok(accepted) => {
                     self.unsent -= accepted;
-                    let whole = (self.length - self.unsent) / self.answer_bytes;
+                    let whole = (self.length - self.unsent) / self.response_bytes;
                     self.begun[before..whole].iter().for_each(|begun| worker.completed(cell, *begun));
                     if accepted < offered {
                         Step::Waiting

@@ -17,7 +17,7 @@ use crate::worker::Worker;
 /// The requests of a stream, the oldest first.
 pub(crate) struct InOrder {
     lengths: Lengths,
-    answer_bytes: u64,
+    response_bytes: u64,
     /// When each was begun, the one in hand last.
     begun: VecDeque<u64>,
     outstanding: usize,
@@ -34,7 +34,7 @@ impl PipelinedRequest {
         let outstanding = load.outstanding() as usize;
         Asking::with(InOrder {
             lengths: Lengths::of(load, connection),
-            answer_bytes: load.answer_bytes().0,
+            response_bytes: load.response_bytes().0,
             begun: VecDeque::with_capacity(outstanding),
             outstanding,
             received: 0,
@@ -78,8 +78,8 @@ impl Book for InOrder {
         let came = outcome?;
         self.received += came as u64;
         let in_hand = self.begun.len() - under_way;
-        while self.received >= self.answer_bytes && self.begun.len() > in_hand {
-            self.received -= self.answer_bytes;
+        while self.received >= self.response_bytes && self.begun.len() > in_hand {
+            self.received -= self.response_bytes;
             if let Some(begun) = self.begun.pop_front() {
                 worker.completed(cell, begun);
             }
@@ -91,7 +91,7 @@ impl Book for InOrder {
 /// The receiving end: takes whatever has come, and answers all of it in one call. One operation is a request answered.
 pub(crate) struct PipelinedAnswer {
     lengths: Lengths,
-    answer_bytes: u64,
+    response_bytes: u64,
     /// Length of the request that comes, and how much of it has come.
     expected: u64,
     received: u64,
@@ -108,7 +108,7 @@ impl PipelinedAnswer {
         let expected = lengths.next();
         PipelinedAnswer {
             lengths,
-            answer_bytes: load.answer_bytes().0,
+            response_bytes: load.response_bytes().0,
             expected,
             received: 0,
             unsent: 0,
@@ -144,7 +144,7 @@ impl Activity for PipelinedAnswer {
                 Ok(accepted) => {
                     self.unsent -= accepted as u64;
                     // The oldest answers are those that are out: all but as many as the rest is long.
-                    while self.begun.len() as u64 > self.unsent.div_ceil(self.answer_bytes) {
+                    while self.begun.len() as u64 > self.unsent.div_ceil(self.response_bytes) {
                         if let Some(begun) = self.begun.pop_front() {
                             worker.completed(cell, begun);
                         }
@@ -170,7 +170,7 @@ impl Activity for PipelinedAnswer {
                     self.received -= self.expected;
                     self.expected = self.lengths.next();
                     self.begun.push_back(worker.now);
-                    self.unsent += self.answer_bytes;
+                    self.unsent += self.response_bytes;
                 }
                 // A short count means that the socket buffer is empty.
                 if self.unsent > 0 || received == worker.scratch().length() {

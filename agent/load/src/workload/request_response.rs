@@ -17,7 +17,7 @@ const VISIT_CALLS: u32 = 16;
 /// The sending end. One operation is a request with its answer; its bytes are those of the request.
 pub(crate) struct Request {
     lengths: Lengths,
-    answer_bytes: u64,
+    response_bytes: u64,
     /// Bytes of the request in hand that the kernel has not accepted.
     unsent: u64,
     /// Bytes of the answer that have not come.
@@ -29,8 +29,8 @@ pub(crate) struct Request {
 impl Request {
     /// As `job` has it, on one of its connections.
     pub(crate) fn of(load: &Network, connection: usize) -> Self {
-        let (lengths, answer_bytes) = (Lengths::of(load, connection), load.answer_bytes().0);
-        Request { lengths, answer_bytes, unsent: 0, awaited: 0, begun: 0 }
+        let (lengths, response_bytes) = (Lengths::of(load, connection), load.response_bytes().0);
+        Request { lengths, response_bytes, unsent: 0, awaited: 0, begun: 0 }
     }
 }
 
@@ -68,7 +68,7 @@ impl Activity for Request {
             if worker.is_due() {
                 return Step::Waiting;
             }
-            (self.unsent, self.awaited) = (self.lengths.next(), self.answer_bytes);
+            (self.unsent, self.awaited) = (self.lengths.next(), self.response_bytes);
             self.begun = worker.now;
         }
         if self.unsent > 0 {
@@ -107,7 +107,7 @@ pub(crate) struct Answer {
     lengths: Lengths,
     /// Length of the request that is awaited or in hand.
     request_bytes: u64,
-    answer_bytes: u64,
+    response_bytes: u64,
     /// Bytes of the request that have not come.
     awaited: u64,
     /// Bytes of the answer in hand that the kernel has not accepted.
@@ -119,9 +119,9 @@ pub(crate) struct Answer {
 impl Answer {
     /// As `job` has it, on one of its connections.
     pub(crate) fn of(load: &Network, connection: usize) -> Self {
-        let (mut lengths, answer_bytes) = (Lengths::of(load, connection), load.answer_bytes().0);
+        let (mut lengths, response_bytes) = (Lengths::of(load, connection), load.response_bytes().0);
         let request_bytes = lengths.next();
-        Answer { lengths, request_bytes, answer_bytes, awaited: request_bytes, unsent: 0, begun: 0 }
+        Answer { lengths, request_bytes, response_bytes, awaited: request_bytes, unsent: 0, begun: 0 }
     }
 }
 
@@ -179,7 +179,7 @@ impl Activity for Answer {
                 worker.moved(cell, received as u64, asked);
                 self.awaited = self.awaited.saturating_sub(received as u64);
                 if self.awaited == 0 {
-                    self.unsent = self.answer_bytes;
+                    self.unsent = self.response_bytes;
                     return Step::On;
                 }
                 // A short count means that the socket buffer is empty.

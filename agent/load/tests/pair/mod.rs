@@ -104,8 +104,8 @@ impl Parts for Job<Network> {
     fn answer(&mut self) -> &mut Bytes {
         match &mut self.load.traffic {
             Traffic::Stream(_) => panic!("no answers"),
-            Traffic::RequestResponse(exchange) => &mut exchange.answer_bytes,
-            Traffic::ConnectRequestResponse(anew) => &mut anew.answer_bytes,
+            Traffic::RequestResponse(exchange) => &mut exchange.response_bytes,
+            Traffic::ConnectRequestResponse(anew) => &mut anew.response_bytes,
         }
     }
 }

@@ -53,7 +53,7 @@ fn jobs(connections: u32, message: u64) -> Vec<(String, Job<Network>)> {
                                 continue;
                             }
                             let plain = job(Role::Send, engine, connections, message, LOAD_MS);
-                            let answer_bytes = Bytes(message + 777);
+                            let response_bytes = Bytes(message + 777);
                             let plain = over(transport, plain);
                             let asked = with(plain, |job| {
                                 job.load.traffic = workload.into();
@@ -63,7 +63,7 @@ fn jobs(connections: u32, message: u64) -> Vec<(String, Job<Network>)> {
                                     Traffic::Stream(stream) => {
                                         (stream.direction, stream.cork) = (direction, cork);
                                     }
-                                    _ => *job.answer() = answer_bytes,
+                                    _ => *job.answer() = response_bytes,
                                 }
                             });
                             match supports(&asked.load) {

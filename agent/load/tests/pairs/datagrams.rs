@@ -81,7 +81,7 @@ fn every_request_has_its_answer_between_any_two_engines_and_syscalls() {
 fn a_request_without_an_answer_is_asked_again_and_then_lost() {
     for engine in ENGINES {
         let mut sender = exchange(Role::Send, engine, Syscalls::ReadWrite, 2, 1);
-        sender.load.answer_timeout_ns = Nanos(20 * MS);
+        sender.load.response_timeout_ns = Nanos(20 * MS);
         sender.exchange().retries = 1;
         // A server that computes for longer than that: every answer comes too late for its first request.
         let mut receiver = exchange(Role::Receive, Engine::Threads, Syscalls::ReadWrite, 2, 1);

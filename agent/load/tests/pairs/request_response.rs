@@ -85,7 +85,7 @@ fn requests_to_nowhere_are_refused() {
     sender.load.transport = Transport::Null;
     assert_eq!(supports(&sender.load).unwrap_err().place, "transport");
     sender = exchange(Role::Send, Engine::Threads, 1, 1, 0);
-    assert_eq!(sender.load.check().unwrap_err().key, "answer_bytes");
+    assert_eq!(sender.load.check().unwrap_err().key, "response_bytes");
 }
 
 #[test]

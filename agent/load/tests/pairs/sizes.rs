@@ -196,7 +196,7 @@ fn what_multiplexing_does_not_go_with_is_said() {
         *job.answer() = Bytes(7);
         job.load.address = Some("127.0.0.1:1".to_owned());
     });
-    assert_eq!(short.load.check().unwrap_err().key, "answer_bytes");
+    assert_eq!(short.load.check().unwrap_err().key, "response_bytes");
 }
 
 /// A workload by name, as a change of a job that asks and one that answers.

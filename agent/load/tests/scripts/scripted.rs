@@ -77,7 +77,7 @@ pub fn job(role: Role, script: Script, load_ms: u64) -> Job<Scripted> {
         role,
         address: Some("127.0.0.1:0".to_owned()),
         remote_addresses: Vec::new(),
-        answer_timeout_ns: Nanos(100 * MS),
+        response_timeout_ns: Nanos(100 * MS),
         script,
     };
     Job {

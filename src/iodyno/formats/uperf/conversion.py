@@ -127,7 +127,7 @@ def _own(script: Script) -> Keys | str:
     elif kinds == ("read",) and protocol != "udp":
         own = {"kind": STREAM.name, "factors": {"size": sizes[0]}, "direction": "reverse"}
     elif kinds == ("write", "read"):
-        own = {"kind": REQUEST_RESPONSE.name, "factors": {"size": sizes[0], "answer": sizes[1]}}
+        own = {"kind": REQUEST_RESPONSE.name, "factors": {"size": sizes[0], "response_size": sizes[1]}}
     if own is None:
         return "its loop is neither a stream nor request and answer"
     sized = {name: [quantity.show("size", int(size))] for name, size in own.pop("factors").items()}

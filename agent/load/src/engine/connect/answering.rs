@@ -165,7 +165,7 @@ impl Answering {
                 worker.moved_by_any(shared.counters.cell(self.flow), received, asked);
                 *left = left.saturating_sub(received);
                 if *left == 0 {
-                    self.phase = Phase::Answering(shared.job.load.answer_bytes().0);
+                    self.phase = Phase::Answering(shared.job.load.response_bytes().0);
                 }
             }
             Phase::Answering(left) => {

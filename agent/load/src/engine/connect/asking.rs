@@ -225,7 +225,7 @@ impl<'a> Asking<'a> {
                 let all_out = *left == 0;
                 worker.moved(self.shared.counters.cell(self.flow), accepted, self.begun);
                 if all_out {
-                    self.phase = Phase::Awaiting(self.shared.job.load.answer_bytes().0);
+                    self.phase = Phase::Awaiting(self.shared.job.load.response_bytes().0);
                 }
             }
             Phase::Awaiting(left) => {

@@ -141,7 +141,7 @@ impl Terms {
     pub(crate) fn of(job: &Job<Network>) -> Result<Self, LoadError> {
         let load = &job.load;
         let resumes = matches!(&load.traffic, Traffic::ConnectRequestResponse(anew) if anew.tls_resumption);
-        let longest = (load.message_bytes.0 * u64::from(most_joined(load))).max(load.answer_bytes().0);
+        let longest = (load.message_bytes.0 * u64::from(most_joined(load))).max(load.response_bytes().0);
         Terms::new(job.token_bytes().unwrap_or_default(), load.tls_cipher, resumes, load.role, longest)
     }
 

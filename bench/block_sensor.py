@@ -41,7 +41,7 @@ def _asked(target: Path) -> Experiment:
             **{"kind": "disk", "on": "client", "target": str(target), "working_set": "64MiB"},
             **{"direct": "on", "syscalls": "io_uring"},
         },
-        "factors": {"depth": [16]},
+        "factors": {"queue_depth": [16]},
         "design": {"replicates": 1},
         "windows": {"warm_up": "500ms", "measured": "2s", "interval": "500ms"},
         "limits": {"background_window": "100ms", "background": 1.0},

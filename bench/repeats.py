@@ -32,7 +32,7 @@ def _measured(load: str, repeats: int, folder: Path) -> iodyno.Campaign:
         repeat=repeats,
         into=folder,
         read="70%",
-        depth=8,
+        queue_depth=8,
         direct=True,
     )
 

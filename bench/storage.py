@@ -20,16 +20,16 @@ Rows = list[dict[str, object]]
 _SECONDS = 1.0
 """chosen: of each side of a pair; short, so that a pair sees one and the same machine."""
 _SIZE_BYTES = 256 << 20
-_RING = {"syscalls": "io_uring", "depth": 32}
+_RING = {"syscalls": "io_uring", "queue_depth": 32}
 _FIO_RING = {"ioengine": "io_uring", "iodepth": 32, "iodepth_batch": 16, "fixedbufs": 1, "registerfiles": 1}
-_AIO = {"syscalls": "aio", "depth": 32}
+_AIO = {"syscalls": "aio", "queue_depth": 32}
 _FIO_AIO = {"ioengine": "libaio", "iodepth": 32, "iodepth_batch": 16}
 
 CELLS: tuple[tuple[str, Mapping[str, Any], Mapping[str, object]], ...] = (
     ("4 KiB random, cached, pread", {"syscalls": "pread"}, {"ioengine": "psync"}),
     (
         "4 KiB random, cached, io_uring 1",
-        _RING | {"depth": 1},
+        _RING | {"queue_depth": 1},
         _FIO_RING | {"iodepth": 1, "iodepth_batch": 1},
     ),
     ("4 KiB random, cached, io_uring 32", _RING, _FIO_RING),
@@ -47,7 +47,7 @@ CELLS: tuple[tuple[str, Mapping[str, Any], Mapping[str, object]], ...] = (
     ),
     (
         "1 MiB stream, direct, io_uring 4",
-        _RING | {"depth": 4, "pattern": "sequential", "block_bytes": 1 << 20, "direct": True},
+        _RING | {"queue_depth": 4, "pattern": "sequential", "block_bytes": 1 << 20, "direct": True},
         _FIO_RING | {"iodepth": 4, "iodepth_batch": 1, "rw": "read", "bs": "1m", "direct": 1},
     ),
 )

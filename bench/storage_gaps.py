@@ -96,7 +96,7 @@ def _requests(path: Path, rate: int, law: str, who: str, number: int) -> list[fl
     )
     try:
         time.sleep(0.5)
-        ours = {"syscalls": "io_uring", "depth": _DEPTH, "direct": True}
+        ours = {"syscalls": "io_uring", "queue_depth": _DEPTH, "direct": True}
         theirs = {"ioengine": "io_uring", "iodepth": _DEPTH, "direct": 1}
         done = _load(path, rate, law, who, number, ours, theirs)
         text = tracer.stdout.read() if tracer.stdout else ""

@@ -194,7 +194,7 @@ def rr(
 
 
 def disk(
-    target: Folder, size: str | int = "1GiB", seconds: float = 5, *, depth: int = 1, block: str | int = "4KiB",
+    target: Folder, size: str | int = "1GiB", seconds: float = 5, *, queue_depth: int = 1, block: str | int = "4KiB",
     to: str | None = None, repeat: int = 1, into: Folder = "campaigns", **parameters: Any,
 ) -> Campaign:  # fmt: skip
     """Measure reads and writes of a file or a device: rate, times and cost. A file that is not there is laid out.
@@ -202,8 +202,8 @@ def disk(
     `parameters`: of the workload `disk`, as `read="70%"`. Raises as `run` does.
     """
     place = str(target) if to else str(Path(target).absolute())
-    levels = {"target": place, "working_set": size, "depth": depth, "block": block, **parameters}
-    if depth > 1:
+    levels = {"target": place, "working_set": size, "queue_depth": queue_depth, "block": block, **parameters}
+    if queue_depth > 1:
         levels.setdefault("syscalls", "io_uring")
     return run(_parsed(quick.disk(_written(levels), seconds=seconds, to=to, repeat=repeat)), into=into)
 

@@ -172,7 +172,7 @@ def disk(
     """Reads and writes of a target."""
     from iodyno.formats import ssh_hosts
 
-    factors = {name: [levels[name]] for name in ("depth", "block")}
+    factors = {name: [levels[name]] for name in ("queue_depth", "block")}
     settings = {name: value for name, value in levels.items() if name not in factors}
     host: dict[str, Any] = {"access": "local"} if to is None else ssh_hosts.named_by(to, "--on")
     if clients > 1:

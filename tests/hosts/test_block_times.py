@@ -89,7 +89,7 @@ def test_every_operation_of_the_trace_is_counted_and_no_other(tmp_path: Path) ->
                 {"direct": ["on"]},
                 target=str(device),
                 block="mix(4KiB: 7, 64KiB: 3)",
-                depth=4,
+                queue_depth=4,
                 syscalls="io_uring",
             )
             trial = trial_of(experiment, tmp_path / "into")

@@ -141,7 +141,7 @@ class Disorder(Notes):
 @pytest.mark.parametrize(("kind", "number"), [("stream", 3), ("request_response", 1)])
 def test_what_overtakes_and_what_comes_twice_is_counted_once(kind: str, number: int, tmp_path: Path) -> None:
     """The kernel's own counts of the path are the second account."""
-    many = {"rate": 4000} if kind == "stream" else {"outstanding": 8, "response_timeout": 200 * MS}
+    many = {"rate": 4000} if kind == "stream" else {"queue_depth": 8, "response_timeout": 200 * MS}
     path = Disorder(number)
     outcome = carried_out(asked(kind, 2, size=100, engine="epoll", **many), tmp_path, notes=path)
     # Void where a busy machine kept the generator from its rate: its counts are as good.

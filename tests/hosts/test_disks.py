@@ -29,7 +29,7 @@ MIB = 1 << 20
 
 def test_a_file_is_laid_out_measured_used_again_and_removed(tmp_path: Path) -> None:
     words = ("disk", "--target", "work.dat", "--size", "8MiB", "--seconds", "0.5", "--json")
-    shown = iodyno(*words, "--read", "70%", "--depth", "4", "--direct", cwd=tmp_path)
+    shown = iodyno(*words, "--read", "70%", "--queue-depth", "4", "--direct", cwd=tmp_path)
     assert shown.returncode == 0, shown.stderr
     found = json.loads(shown.stdout)
     outcomes = found["points"][0]["outcomes"]
@@ -252,7 +252,7 @@ def test_what_no_host_can_have_is_refused_before_a_file_is_laid_out(tmp_path: Pa
         "--random": ("--pattern", "zipf", "--theta", "0.9", "--random", "20%"),
         "--sync-every": ("--read", "0%", "--sync", "o_dsync", "--sync-every", "4"),
         "--stride": ("--pattern", "strided", "--stride", "1TiB"),
-        "--depth": ("--depth", "8", "--syscalls", "pread"),
+        "--queue-depth": ("--queue-depth", "8", "--syscalls", "pread"),
     }
     for option, words in wrong.items():
         shown = iodyno("disk", "--target", "work.dat", "--size", "1MiB", *words, cwd=tmp_path)

@@ -173,7 +173,16 @@ def test_a_disk_that_somebody_else_holds_back_is_named(tmp_path: Path) -> None:
         for way in ("read", "write"):
             limit = f"{os.major(number)}:{os.minor(number)} 200"
             (group / f"blkio.throttle.{way}_iops_device").write_text(limit, encoding="ascii")
-        words = ["disk", "--target", str(tmp_path / "file"), "--size", "16MiB", "--direct", "--depth", "8"]
+        words = [
+            "disk",
+            "--target",
+            str(tmp_path / "file"),
+            "--size",
+            "16MiB",
+            "--direct",
+            "--queue-depth",
+            "8",
+        ]
         words += ["--syscalls", "io_uring", "--seconds", "2", "--json"]
         ran = subprocess.run(
             ["sh", "-c", f"echo $$ > {group}/cgroup.procs; exec \"$@\"", "sh", sys.executable, "-m", "iodyno", *words],

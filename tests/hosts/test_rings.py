@@ -170,12 +170,12 @@ def test_a_client_on_a_ring_asks_any_server(client: str, program: AgentProgram) 
     async def scenario(testbed: Testbed) -> None:
         # Each server by one at a time of some clients, and by eight of the others.
         for number, server in enumerate(("recvfrom", "recvmmsg", "io_uring", "packet_v2", "xdp")):
-            outstanding = 8 if (number + RING_CLIENTS.index(client)) % 2 else 1
-            settings = {"server_engine": server, "outstanding": outstanding, "block_packets": 4}
+            queue_depth = 8 if (number + RING_CLIENTS.index(client)) % 2 else 1
+            settings = {"server_engine": server, "queue_depth": queue_depth, "block_packets": 4}
             # One under way a flow always finds room; 128 at once may find a server's socket full.
-            carried = without_loss if outstanding == 1 else brief
+            carried = without_loss if queue_depth == 1 else brief
             counted = await carried(testbed, client_engine=client, **settings)
-            case = (server, outstanding, counted.metrics)
+            case = (server, queue_depth, counted.metrics)
             assert counted.operations["client"] > 0, case
             sent, lost = counted.of("client", "datagram.sent"), counted.of("client", "datagram.lost")
             assert sent == counted.of("client", "datagram.received") + lost, case
@@ -428,7 +428,7 @@ REFUSED: tuple[tuple[dict[str, Any], str], ...] = (
     ({"server_engine": "packet_v2", "size": 4096}, "do not fit into one frame"),
     ({"server_engine": "packet_v2", "adaptive": True}, "only a ring of blocks"),
     ({"server_engine": "packet_v3", "block_timeout": 1_500_000}, "whole milliseconds"),
-    ({"client_engine": "reflector", "outstanding": 2}, "outstanding"),
+    ({"client_engine": "reflector", "queue_depth": 2}, "queue_depth"),
     ({"client_engine": "packet_v2", "size": 4096}, "do not fit into one frame"),
     ({"client_engine": "xdp", "response_size": 4096}, "come in fragments"),
     ({"client_engine": "io_uring", "busy_poll": 50_000}, "does not look at the device"),

@@ -36,7 +36,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "hosts": {"client": {"access": "simulated", "truth": truth}},
         "workload": {
             "kind": "disk", "on": "client", "target": "/data/file", "working_set": "1GiB", "syscalls": "io_uring",
-            "depth": 4,
+            "queue_depth": 4,
         },
         "factors": {"read": ["0%", "100%"], "block": ["4KiB", "8KiB"]},
         "windows": {"warm_up": "100ms", "measured": "1s", "drain": "0s", "interval": "100ms"},
@@ -83,7 +83,7 @@ def beside_neighbours(folder: Path, **truth: Any) -> dict[str, Estimate]:
         "hosts": {"client": host},
         "workload": {
             "kind": "disk", "on": "client", "target": "/data/file", "working_set": "1GiB", "syscalls": "io_uring",
-            "depth": 4,
+            "queue_depth": 4,
         },
         "design": {"replicates": 3},
         "windows": {"warm_up": "100ms", "measured": "1s", "drain": "0s", "interval": "100ms"},

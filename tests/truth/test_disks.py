@@ -48,7 +48,7 @@ def asked(
             "kind": "disk", "on": "client", "target": "/data/file", "working_set": "1GiB", "syscalls": "io_uring",
             **settings,
         },
-        "factors": factors or {"depth": [1, 16]},
+        "factors": factors or {"queue_depth": [1, 16]},
         "windows": {"warm_up": "100ms", "measured": "1s", "drain": "0s", "interval": "100ms"},
         "limits": {"background_window": "100ms"},
     }  # fmt: skip
@@ -72,7 +72,7 @@ def test_rates_times_and_cost_are_those_of_the_truth(mixed: tuple[Dataset, Campa
     _, summary = mixed
     service = 0.7 * 80_000 + 0.3 * 40_000
     for point in summary.points:
-        depth = int(point.levels["depth"])
+        depth = int(point.levels["queue_depth"])
         each = min(20_000, depth / service * 1e9)
         found = {name: estimate.estimate for name, estimate in point.outcomes.items()}
         # Trials vary by 2 %, each client by itself; three clients and three trials make that 0.7 %.
@@ -107,7 +107,7 @@ def test_a_report_speaks_of_operations_and_not_of_goodput(mixed: tuple[Dataset, 
     _, summary = mixed
     texts = " ".join(sentence.text for sentence in sentences(summary))
     assert "The rate in operations per second is" in texts
-    assert "From depth 1 to 16, the rate rises" in texts
+    assert "From queue_depth 1 to 16, the rate rises" in texts
     shown = re.sub(r"<(style|script).*?</\1>|<[^>]*>", " ", page(summary), flags=re.DOTALL).lower()
     for word in ("goodput", "connections", "delivered to the receiver"):
         assert word not in texts.lower()
@@ -115,7 +115,7 @@ def test_a_report_speaks_of_operations_and_not_of_goodput(mixed: tuple[Dataset, 
     tables = source_tables(summary)
     assert tables[0].title == "Disk load on /data/file, 3 clients"
     heads = [column.title for column in tables[0].columns]
-    assert heads[:3] == ["depth", "IO/s", "moved"] and "fairness" in heads
+    assert heads[:3] == ["queue_depth", "IO/s", "moved"] and "fairness" in heads
     assert tables[1].title == "Each client" and len(tables[1].rows) == 6
 
 
@@ -132,7 +132,7 @@ def test_every_manifest_fits_the_published_schema(mixed: tuple[Dataset, Campaign
 
 
 def test_an_open_loop_keeps_its_rate_and_counts_from_when_it_was_due(tmp_path: Path) -> None:
-    settings = {"rate": "4000/s", "arrivals": "poisson", "depth": 8}
+    settings = {"rate": "4000/s", "arrivals": "poisson", "queue_depth": 8}
     dataset, summary = measured(asked(count=2, factors={"block": ["4KiB", "8KiB"]}, **settings), tmp_path)
     for trial in dataset.trials:
         began = [host["result"] for host in trial.manifest["hosts"].values()]
@@ -146,7 +146,7 @@ def test_an_open_loop_keeps_its_rate_and_counts_from_when_it_was_due(tmp_path: P
 
 
 def test_only_as_many_clients_run_as_the_factor_says(tmp_path: Path) -> None:
-    dataset, summary = measured(asked(count=4, factors={"clients": [1, 2, 4]}, depth=1), tmp_path)
+    dataset, summary = measured(asked(count=4, factors={"clients": [1, 2, 4]}, queue_depth=1), tmp_path)
     for trial in dataset.trials:
         clients = int(trial.levels["clients"])
         assert list(trial.clients) == [f"client-{n}" for n in range(1, clients + 1)]
@@ -158,7 +158,7 @@ def test_only_as_many_clients_run_as_the_factor_says(tmp_path: Path) -> None:
 
 
 def test_an_uneven_load_is_told_and_its_slowest_client_named(tmp_path: Path) -> None:
-    experiment = asked(count=3, depth=16, factors={"block": ["4KiB"]})
+    experiment = asked(count=3, queue_depth=16, factors={"block": ["4KiB"]})
     slow = replace(experiment.hosts["client-2"], options={"truth": {**TRUTH, "disk_iops": 10_000, "seed": 7}})
     experiment = replace(experiment, hosts={**experiment.hosts, "client-2": slow})
     dataset, summary = measured(experiment, tmp_path)
@@ -197,7 +197,7 @@ def test_fairness_lies_between_one_client_of_n_and_all(rates: list[float]) -> No
 def test_a_trial_whose_page_cache_was_not_as_asked_is_void(
     tmp_path: Path, cached: str, share: float, why: str | None
 ) -> None:
-    experiment = asked({"disk_cached_ratio": share}, factors={"depth": [4]}, cached=cached)
+    experiment = asked({"disk_cached_ratio": share}, factors={"queue_depth": [4]}, cached=cached)
     outcome = asyncio.run(run(experiment, tmp_path, program=PROGRAM))
     dataset = read_dataset(outcome.folder)
     for trial in dataset.trials:
@@ -245,11 +245,11 @@ def test_a_lost_client_fails_the_trial_or_is_an_event_in_it(
 ) -> None:
     _mortal(monkeypatch, "client-2")
     limits = {"retries": 0, "background_ns": 100_000_000}
-    fails = asked(count=3, factors={"depth": [4]})
+    fails = asked(count=3, factors={"queue_depth": [4]})
     fails = replace(fails, limits=replace(fails.limits, **limits), design=replace(fails.design, replicates=1))
     outcome = asyncio.run(run(fails, tmp_path, program=PROGRAM))
     assert len(outcome.failed) == 1 and "agent_lost" in str(outcome.failed[0].reason)
-    goes_on = asked(count=3, factors={"depth": [4]}, on_client_loss="go_on")
+    goes_on = asked(count=3, factors={"queue_depth": [4]}, on_client_loss="go_on")
     goes_on = replace(goes_on, limits=fails.limits, design=replace(goes_on.design, replicates=2))
     outcome = asyncio.run(run(goes_on, tmp_path, program=PROGRAM))
     assert not outcome.failed and outcome.finished == 2
@@ -293,7 +293,7 @@ def test_hosts_of_one_machine_read_it_once(tmp_path: Path, monkeypatch: pytest.M
         return hello
 
     monkeypatch.setattr(simulated, "_hello", on_one_machine)
-    experiment = asked(count=3, factors={"depth": [4]})
+    experiment = asked(count=3, factors={"queue_depth": [4]})
     cpus: dict[str, HostSpec] = {name: replace(host, cpus=(0,)) for name, host in experiment.hosts.items()}
     dataset, summary = measured(replace(experiment, hosts=cpus), tmp_path)
     for trial in dataset.trials:

@@ -45,7 +45,7 @@ def campaign(folder: Path) -> Dataset:
                     "kind": "disk", "on": "client", "target": "/data/file", "working_set": "1GiB",
                     "syscalls": "io_uring", "read": "70%",
                 },
-                "factors": {"depth": DEPTHS, "block": BLOCKS},
+                "factors": {"queue_depth": DEPTHS, "block": BLOCKS},
                 "design": {"replicates": 1},
                 "windows": {"warm_up": "100ms", "measured": "2s", "drain": "0s", "interval": "100ms"},
                 "limits": {"background_window": "100ms"},
@@ -89,12 +89,12 @@ def functions(folder: Path) -> FunctionStudy:
         for b in range(30)
     )  # fmt: skip
     points = [
-        ({"depth": depth, "size": size}, Truth(samples=4000, calls={"client": many, "server": many}))
+        ({"queue_depth": depth, "size": size}, Truth(samples=4000, calls={"client": many, "server": many}))
         for depth in DEPTHS
         for size in (4096, 65536)
     ]
     factors = [
-        {"name": "depth", "levels": DEPTHS, "together": {}},
+        {"name": "queue_depth", "levels": DEPTHS, "together": {}},
         {"name": "size", "levels": [4096, 65536], "together": {}},
     ]
     made = make_campaign(

@@ -18,7 +18,7 @@ RING = {"version": 3, "block_packets": 64, "block_timeout_ns": 10_000_000}
 def trial(operations: int, asks: dict[str, Any] | None = None, **ring: Any) -> Trial:
     """One second of 64 flows."""
     record = Record(1, "measured", 0, SECOND, operations * 512, operations, 64, 0)
-    job = {"workload": "request_response", "connections": 64, "outstanding": 1, "arrivals": None}
+    job = {"workload": "request_response", "connections": 64, "queue_depth": 1, "arrivals": None}
     manifests = {
         "client": {"job": job | (asks or {})},
         "server": {"job": job | (asks or {}) | {"ring": RING | ring}},
@@ -43,7 +43,7 @@ def test_blocks_that_never_get_full_are_held_against_their_law(operations: int, 
     ("asks", "ring"),
     [
         ({}, {"block_packets": 63}),
-        ({"outstanding": 2}, {}),
+        ({"queue_depth": 2}, {}),
         ({}, {"version": 2}),
         ({}, {"adaptive": True}),
         ({"arrivals": {"law": "poisson"}}, {}),
@@ -88,7 +88,7 @@ def test_a_load_that_stands_still_because_blocks_do_not_fill_is_told_with_the_re
 
 def test_the_mean_round_trip_is_that_of_littles_law() -> None:
     assert round_trip_mean(trial(6400)).value == pytest.approx(10_000_000)
-    assert round_trip_mean(trial(6400, {"outstanding": 4})).value == pytest.approx(40_000_000)
+    assert round_trip_mean(trial(6400, {"queue_depth": 4})).value == pytest.approx(40_000_000)
     assert round_trip_mean(trial(0)).missing
     assert round_trip_mean(trial(6400, {"arrivals": {"law": "poisson"}})).value is None
 

@@ -25,9 +25,9 @@ workload: {{kind: request_response, sender: client, receiver: server, {settings}
         ("rate: 100, on: 1ms", "factors: {arrivals: [closed, bursty]}"),
         ("nagle: on", "factors: {transport: [unix, tcp]}"),
         ("", "factors: {variant: {levels: [a, b], together: {transport: [tcp, udp], server_engine: [epoll, packet_v3]}}}"),
-        ("engine: epoll, outstanding: 4", ""),
-        ("client_engine: epoll, outstanding: 4", ""),
-        ("transport: udp, outstanding: 4", ""),
+        ("engine: epoll, queue_depth: 4", ""),
+        ("client_engine: epoll, queue_depth: 4", ""),
+        ("transport: udp, queue_depth: 4", ""),
         ("transport: udp, client_engine: epoll, server_engine: segments, response_size: 1472", ""),
         ("transport: udp, client_engine: epoll, server_engine: segments, response_size: 3000", "tunables: {all: {mtu: 4000}}"),
         ("transport: udp, client_engine: epoll, server_engine: segments, response_size: 3000, path: loopback", ""),
@@ -50,13 +50,13 @@ def test_what_can_be_together_is_taken(settings: str, more: str) -> None:
     [
         ("transport: udp, response_size: 70000", "bystander.response_size: found 70000"),
         ("rate: 100, arrivals: closed", "bystander.rate: has no effect here"),
-        ("outstanding: 4", "bystander.outstanding: found 4 with engine threads"),
+        ("queue_depth: 4", "bystander.queue_depth: found 4 with engine threads"),
     ],
 )
 def test_a_bystander_is_looked_at_as_the_workload_is(settings: str, said: str) -> None:
     more = f"bystander: {{kind: request_response, sender: client, receiver: server, {settings}}}"
     with pytest.raises(ExperimentError) as raised:
-        parse_experiment(FILE.format(settings="engine: epoll, outstanding: 4", more=more), file="FILE")
+        parse_experiment(FILE.format(settings="engine: epoll, queue_depth: 4", more=more), file="FILE")
     assert said in str(raised.value) and "2 mistakes" not in str(raised.value)
 
 

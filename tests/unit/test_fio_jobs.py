@@ -70,7 +70,7 @@ def test_global_keys_are_those_of_the_jobs_after_them() -> None:
     first, second = jobs(JOB)
     assert first.settings == {
         "syscalls": "aio", "target": "/srv/first.0.0", "working_set": "64MiB", "pattern": "shuffled", "read": "70%",
-        "block": "8KiB", "depth": 16, "direct": "on",
+        "block": "8KiB", "queue_depth": 16, "direct": "on",
     }  # fmt: skip
     assert second.settings["sync"] == "fdatasync"
     assert second.settings["sync_every"] == 16
@@ -153,10 +153,10 @@ def test_jobs_after_each_other_are_levels_of_one_factor() -> None:
         ("bssplit=4k/100,8k/50:16k/50\nrw=randwrite", {"block": "mix(8KiB: 5000, 16KiB: 5000)", "align": "8KiB"}),
         ("rw=write:4k\nbs=4k,8k", {"pattern": "strided", "stride": "12KiB"}),
         ("ioengine=io_uring\niodepth=32\nfixedbufs\nregisterfiles\nsqthread_poll",
-         {"syscalls": "io_uring", "depth": 32, "registered": "on", "sqpoll": "on"}),
+         {"syscalls": "io_uring", "queue_depth": 32, "registered": "on", "sqpoll": "on"}),
         ("ioengine=pvsync2\nhipri", {"syscalls": "preadv2", "hipri": "on"}),
         ("ioengine=mmap", {"syscalls": "mmap"}),
-        ("ioengine=posixaio\niodepth=8", {"syscalls": "io_uring", "depth": 8}),
+        ("ioengine=posixaio\niodepth=8", {"syscalls": "io_uring", "queue_depth": 8}),
         ("ioengine=null", {"target": "null"}),
         ("buffered=0", {"direct": "on"}),
         ("sync=dsync", {"sync": "o_dsync"}),

@@ -156,7 +156,7 @@ def test_who_waits_for_an_answer_that_is_lost_does_not_pause(link_rate: int | No
 
 def of_blocks(rate: float, *, packets: int = 64) -> Any:
     """Requests of 64 flows to a ring whose blocks are handed over after 10 ms, at a part of the 6400/s that make the law."""
-    asks = {"workload": "request_response", "connections": 64, "outstanding": 1, "arrivals": None}
+    asks = {"workload": "request_response", "connections": 64, "queue_depth": 1, "arrivals": None}
     ring = {"version": 3, "block_packets": packets, "block_timeout_ns": 10_000_000}
     made = trial(
         sending={"job": asks},

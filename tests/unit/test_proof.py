@@ -142,7 +142,11 @@ def test_what_others_have_set_is_changed_where_that_is_asked_for(
 @pytest.mark.parametrize(
     ("limiter", "settings", "expected"),
     [
-        ("concurrency", {"depth": 4, "syscalls": "io_uring"}, [("depth", 8, 2.0), ("depth", 2, 0.5)]),
+        (
+            "concurrency",
+            {"queue_depth": 4, "syscalls": "io_uring"},
+            [("queue_depth", 8, 2.0), ("queue_depth", 2, 0.5)],
+        ),
         ("concurrency", {"workers": 1, "syscalls": "pread"}, [("workers", 2, 2.0)]),
         ("client.disk", {}, [("device_limit", 700, 0.7)]),
         ("client.disk", {"device_limit": 400}, [("device_limit", 500, 1.25), ("device_limit", 320, 0.8)]),

@@ -175,7 +175,7 @@ def asked(count: int, factors: Mapping[str, Any], **settings: Any) -> Any:
 )
 def test_what_a_volume_cannot_be_is_one_error(count: int, settings: dict[str, Any], why: str) -> None:
     with pytest.raises(ExperimentError) as refused:
-        asked(count, {"depth": [1]}, **settings)
+        asked(count, {"queue_depth": [1]}, **settings)
     assert why in str(refused.value), str(refused.value)
 
 

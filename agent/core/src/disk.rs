@@ -1,6 +1,6 @@
 //! Storage load: what is done to files and block devices, and the account of it.
 //!
-//! An *operation* reads or writes one block at an offset of one target. Each *worker* is a thread; it has `depth`
+//! An *operation* reads or writes one block at an offset of one target. Each *worker* is a thread; it has `queue_depth`
 //! operations under way at a time where the calls are asynchronous, and one where it is not. A target is read and
 //! written within the job's region and nowhere else.
 
@@ -16,10 +16,10 @@ use crate::units::{Bytes, Nanos};
 /// Most threads of a storage job. chosen: ten times what a hundred clients' threads need.
 pub const MAX_WORKERS: u32 = 4096;
 /// Most operations that a worker has under way: what an io_uring takes (`IORING_MAX_ENTRIES`).
-pub const MAX_DEPTH: u32 = 32_768;
+pub const MAX_QUEUE_DEPTH: u32 = 32_768;
 /// Longest block: what one call to the kernel takes, less a page (`MAX_RW_COUNT`), rounded down.
 pub const MAX_BLOCK_BYTES: u64 = 1 << 30;
-/// Most memory for the blocks of a job. chosen: more is a mistake in depth, workers or block.
+/// Most memory for the blocks of a job. chosen: more is a mistake in queue_depth, workers or block.
 pub const MAX_MEMORY_BYTES: u64 = 8 << 30;
 /// Most targets of a job.
 pub const MAX_TARGETS: usize = 4096;
@@ -339,8 +339,8 @@ pub struct Disk {
     pub workers: u32,
     /// Operations under way, of each worker; more than 1 for [`DiskSyscalls::IoUring`] and [`DiskSyscalls::Aio`].
     #[serde(default = "one")]
-    pub depth: u32,
-    /// Completions that a worker waits for at a time, up to `depth`.
+    pub queue_depth: u32,
+    /// Completions that a worker waits for at a time, up to `queue_depth`.
     #[serde(default = "one")]
     pub batch: u32,
     /// Which calls.
@@ -432,7 +432,7 @@ impl Default for Disk {
             block_sizes: None,
             align_bytes: None,
             workers: 1,
-            depth: 1,
+            queue_depth: 1,
             batch: 1,
             syscalls: DiskSyscalls::Pread,
             flags: Vec::new(),

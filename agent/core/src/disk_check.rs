@@ -3,7 +3,7 @@
 use crate::arrivals::Arrivals;
 use crate::disk::{
     Disk, DiskSyscalls, Pattern, Replay, ReplayedKind, Target, TargetKind, Verify, Zone, LEAST_CHECKED_BYTES,
-    MAX_BLOCK_BYTES, MAX_DEPTH, MAX_MEMORY_BYTES, MAX_TARGETS, MAX_WORKERS, WHOLE_PPM,
+    MAX_BLOCK_BYTES, MAX_MEMORY_BYTES, MAX_QUEUE_DEPTH, MAX_TARGETS, MAX_WORKERS, WHOLE_PPM,
 };
 use crate::limits::JobError;
 
@@ -52,26 +52,26 @@ impl Disk {
         if !(1..=MAX_WORKERS).contains(&self.workers) {
             return refuse("disk.workers", &self.workers, &format!("1 to {MAX_WORKERS}"));
         }
-        if !(1..=MAX_DEPTH).contains(&self.depth) {
-            return refuse("disk.depth", &self.depth, &format!("1 to {MAX_DEPTH}"));
+        if !(1..=MAX_QUEUE_DEPTH).contains(&self.queue_depth) {
+            return refuse("disk.queue_depth", &self.queue_depth, &format!("1 to {MAX_QUEUE_DEPTH}"));
         }
         let queues = matches!(self.syscalls, DiskSyscalls::IoUring | DiskSyscalls::Aio);
-        if self.depth > 1 && !queues {
+        if self.queue_depth > 1 && !queues {
             return refuse(
-                "disk.depth",
-                &self.depth,
+                "disk.queue_depth",
+                &self.queue_depth,
                 "1, or the syscalls io_uring or aio; or take more workers",
             );
         }
-        if !(1..=self.depth).contains(&self.batch) {
-            return refuse("disk.batch", &self.batch, "1 to depth");
+        if !(1..=self.queue_depth).contains(&self.batch) {
+            return refuse("disk.batch", &self.batch, "1 to queue_depth");
         }
-        let memory = u64::from(self.workers) * u64::from(self.depth) * self.block_bytes.0;
+        let memory = u64::from(self.workers) * u64::from(self.queue_depth) * self.block_bytes.0;
         if memory > MAX_MEMORY_BYTES {
             return refuse(
-                "disk.depth",
+                "disk.queue_depth",
                 &format_args!("{memory} bytes of blocks"),
-                &format!("{MAX_MEMORY_BYTES} at most in workers x depth x block_bytes"),
+                &format!("{MAX_MEMORY_BYTES} at most in workers x queue_depth x block_bytes"),
             );
         }
         if self.region.is_some_and(|region| {
@@ -278,10 +278,11 @@ mod tests {
             ("disk.align_bytes", "3", |disk| disk.align_bytes = Some(Bytes(3))),
             ("disk.align_bytes", "8192", |disk| disk.align_bytes = Some(Bytes(8192))),
             ("disk.workers", "0", |disk| disk.workers = 0),
-            ("disk.depth", "2", |disk| disk.depth = 2),
+            ("disk.queue_depth", "2", |disk| disk.queue_depth = 2),
             ("disk.batch", "2", |disk| disk.batch = 2),
-            ("disk.depth", "bytes of blocks", |disk| {
-                (disk.syscalls, disk.depth, disk.workers) = (DiskSyscalls::IoUring, MAX_DEPTH, MAX_WORKERS);
+            ("disk.queue_depth", "bytes of blocks", |disk| {
+                (disk.syscalls, disk.queue_depth, disk.workers) =
+                    (DiskSyscalls::IoUring, MAX_QUEUE_DEPTH, MAX_WORKERS);
             }),
             ("disk.region", "no length", |disk| {
                 disk.region = Some(Region { offset_bytes: Bytes(4096), length_bytes: Bytes(0) });

@@ -7,7 +7,7 @@ use crate::arrivals::{Arrivals, Sizes};
 pub use crate::engine::{Engine, Ring, Syscalls};
 use crate::limits::{
     JobError, DATAGRAM_HEADER_BYTES, MAX_BATCH, MAX_COMPUTE, MAX_CONNECTIONS, MAX_DATAGRAM_BYTES,
-    MAX_MESSAGE_BYTES, MAX_MULTIPLEXED_BYTES, MAX_OUTSTANDING, MAX_THINK, MULTIPLEX_HEADER_BYTES,
+    MAX_MESSAGE_BYTES, MAX_MULTIPLEXED_BYTES, MAX_QUEUE_DEPTH, MAX_THINK, MULTIPLEX_HEADER_BYTES,
 };
 pub use crate::socket_options::{SocketNumber, SocketOptions, SocketOptionsObtained};
 use crate::units::{Bytes, Nanos};
@@ -138,15 +138,15 @@ pub struct Stream {
     pub application: Application,
 }
 
-/// Requests of one size, each answered: `outstanding` at a time on each connection.
+/// Requests of one size, each answered: `queue_depth` at a time on each connection.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RequestResponse {
     /// Payload of an answer, 1 to [`MAX_MESSAGE_BYTES`].
     pub response_bytes: Bytes,
-    /// Requests under way on a connection at a time, 1 to [`MAX_OUTSTANDING`].
+    /// Requests under way on a connection at a time, 1 to [`MAX_QUEUE_DEPTH`].
     #[serde(default = "one")]
-    pub outstanding: u32,
+    pub queue_depth: u32,
     /// Whether requests show identifiers, so that answers may come in any order; over a stream of bytes.
     #[serde(default)]
     pub multiplexed: bool,
@@ -166,7 +166,7 @@ impl Default for RequestResponse {
     fn default() -> Self {
         RequestResponse {
             response_bytes: Bytes(1),
-            outstanding: 1,
+            queue_depth: 1,
             multiplexed: false,
             spins: false,
             retries: 0,
@@ -366,8 +366,8 @@ impl Network {
 
     /// Requests under way on a connection at a time.
     #[must_use]
-    pub fn outstanding(&self) -> u32 {
-        self.exchange().map_or(1, |exchange| exchange.outstanding)
+    pub fn queue_depth(&self) -> u32 {
+        self.exchange().map_or(1, |exchange| exchange.queue_depth)
     }
 
     /// How often a datagram without an answer is sent again.
@@ -428,8 +428,8 @@ impl Network {
         if !(1..=MAX_BATCH).contains(&self.batch) {
             return refuse("batch", &self.batch, format!("1 to {MAX_BATCH}"));
         }
-        if !(1..=MAX_OUTSTANDING).contains(&self.outstanding()) {
-            return refuse("outstanding", &self.outstanding(), format!("1 to {MAX_OUTSTANDING}"));
+        if !(1..=MAX_QUEUE_DEPTH).contains(&self.queue_depth()) {
+            return refuse("queue_depth", &self.queue_depth(), format!("1 to {MAX_QUEUE_DEPTH}"));
         }
         if let Some(Err((found, allowed))) = self.arrivals.as_ref().map(Arrivals::check) {
             return refuse("arrivals", &found, allowed.to_owned());

@@ -129,7 +129,7 @@ fn disk_job() -> Job {
             Zone { share_of_space_ppm: 900_000, share_of_operations_ppm: 100_000 },
         ],
         read_ratio_ppm: 700_000,
-        depth: 16,
+        queue_depth: 16,
         workers: 2,
         syscalls: DiskSyscalls::IoUring,
         direct: true,

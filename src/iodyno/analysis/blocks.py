@@ -56,7 +56,7 @@ def of(trial: Trial) -> Blocks | None:
     if asks.get("think_ns") or asks.get("compute_ns"):
         return None
     return Blocks(
-        int(asks["connections"]) * int(asks.get("outstanding") or 1),
+        int(asks["connections"]) * int(asks.get("queue_depth") or 1),
         int(ring["block_packets"]),
         int(ring["block_timeout_ns"]),
     )

@@ -246,7 +246,7 @@ def _little(trial: Trial, hello: Mapping[str, Mapping[str, Any]]) -> Iterator[Wa
         or sender.growth("datagram", "datagram.lost")
     ):
         return
-    connections *= int(trial.settings.get("outstanding", 1))
+    connections *= int(trial.settings.get("queue_depth", 1))
     times = merge(sender.histograms[r.index] for r in sender.measured if r.index in sender.histograms)
     if not times.count or not sender.measured_ns:
         return

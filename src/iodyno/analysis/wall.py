@@ -340,7 +340,7 @@ def _load(trials: Sequence[Trial], measured: Mapping[str, Mapping[str, Measured]
         int(at),
         tuple(rate for rate in rates if rate),
         tuple(response for response in responses if response is not None),
-        int(settings.get("outstanding", 1)),
+        int(settings.get("queue_depth", 1)),
     )
 
 

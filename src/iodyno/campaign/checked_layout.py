@@ -166,7 +166,7 @@ async def _write(testbed: Testbed, point: Mapping[str, Level], part: Checks) -> 
         "read": 0,
         "verify": "write",
         "workers": 1,
-        "depth": 1,
+        "queue_depth": 1,
         "batch": 1,
         "align": unit,
         "sync": "none",

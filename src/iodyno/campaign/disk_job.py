@@ -60,7 +60,7 @@ def disk_of(host: str, settings: Mapping[str, Level], seed: int) -> dict[str, An
             "block_sizes": blocks,
             "align_bytes": settings.get("align"),
             "workers": settings.get("workers", 1),
-            "depth": settings.get("depth", 1),
+            "queue_depth": settings.get("queue_depth", 1),
             "batch": settings.get("batch", 1),
             "syscalls": syscalls,
             "flags": [flag for flag in _FLAGS if settings.get(flag)],

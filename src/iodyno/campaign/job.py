@@ -107,7 +107,7 @@ def _traffic(kind: str, role: str, end: str, settings: Mapping[str, Level]) -> d
     spins = bool(settings.get("spins")) and submission(role, settings).engine != "reflector"
     return {
         **answer,
-        "outstanding": settings.get("outstanding", 1),
+        "queue_depth": settings.get("queue_depth", 1),
         "multiplexed": settings.get("multiplexed", False),
         "spins": spins,
         "retries": settings.get("retries", 0),

@@ -39,7 +39,7 @@ def limits(testbed: Testbed, settings: Settings) -> Iterator[tuple[Line, str]]:
             "threads",
             have is None or need <= have,
             f"host {' and '.join(hosts)}: {most} need {need} threads, it may have {or_unknown(have)}",
-            "use fewer workers, with a greater depth and io_uring, or raise the limit there (ulimit -u, pids.max)",
+            "use fewer workers, with a greater queue_depth and io_uring, or raise the limit there (ulimit -u, pids.max)",
         )
 
 
@@ -53,7 +53,7 @@ def memory(testbed: Testbed, settings: Settings) -> Iterator[tuple[Line, str]]:
             "memory",
             have is None or need <= have,
             f"host {' and '.join(hosts)}: blocks under way may take {mib(need)}, {mib(have)} are available",
-            "use fewer workers, less depth or smaller blocks",
+            "use fewer workers, a smaller queue_depth or smaller blocks",
         )
 
 
@@ -182,4 +182,4 @@ def _distinct(settings: Settings) -> Settings:
 
 def _needed_bytes(point: Mapping[str, Level]) -> int:
     greatest, _ = block_of(point)
-    return int(point["workers"]) * int(point["depth"]) * greatest + _SPARE_BYTES
+    return int(point["workers"]) * int(point["queue_depth"]) * greatest + _SPARE_BYTES

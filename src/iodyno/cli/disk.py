@@ -34,7 +34,7 @@ _LAID_OUT_BYTES = 2**30
 @level(DISK, "--random", "random")
 @level(DISK, "--read", "read", "100%")
 @level(DISK, "--block", "block", "4KiB")
-@level(DISK, "--depth", "depth", "1")
+@level(DISK, "--queue-depth", "queue_depth", "1")
 @level(DISK, "--workers", "workers", "1")
 @level(DISK, "--syscalls", "syscalls")
 @click.option("--direct", is_flag=True, help="Past the page cache (O_DIRECT).")
@@ -99,12 +99,12 @@ def command(
     \b
     Examples:
       iodyno disk --target work.dat --size 1GiB
-      iodyno disk --target work.dat --size 1GiB --read 70% --depth 16 \\
+      iodyno disk --target work.dat --size 1GiB --read 70% --queue-depth 16 \\
         --syscalls io_uring --direct --seconds 5
       iodyno disk --target work.dat --rate 4000/s --arrivals poisson --json
       iodyno disk --target /dev/loop3 --destroy /dev/loop3 --read 0% \\
         --block 1MiB --pattern sequential --direct
-      iodyno disk --target work.dat --depth 32 --direct --prove
+      iodyno disk --target work.dat --queue-depth 32 --direct --prove
       iodyno disk --target '{host}.dat' --size 64MiB --clients 4
       iodyno disk --target work.dat --remove
       iodyno disk --on ssh:root@filer --target /srv/work.dat --size 1GiB
@@ -122,9 +122,9 @@ def command(
         paths = paths_of(str(written["target"]), quick.clients_named(clients)[0])
         written["working_set"] = quantity.show("size", _bytes_of(paths if to is None else ()))
         aside(f"iodyno: note: --size {written['working_set']}")
-    if int(DISK.parameter("depth").parse(written["depth"])) > 1 and "syscalls" not in written:  # type: ignore[union-attr]
+    if int(DISK.parameter("queue_depth").parse(written["queue_depth"])) > 1 and "syscalls" not in written:  # type: ignore[union-attr]
         written["syscalls"] = "io_uring"
-        aside("iodyno: note: --syscalls io_uring, as one call at a time has no depth")
+        aside("iodyno: note: --syscalls io_uring, as one call at a time has no queue_depth")
     keys = quick.disk(
         written | ({"direct": True} if direct else {}),
         seconds=seconds,

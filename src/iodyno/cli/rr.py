@@ -25,12 +25,12 @@ _OF_BLOCKS = 3
 @level(REQUEST_RESPONSE, "--request", "size")
 @level(REQUEST_RESPONSE, "--response-size", "response_size", "64")
 @right_now.seconds
-@level(REQUEST_RESPONSE, "--outstanding", "outstanding")
+@level(REQUEST_RESPONSE, "--queue-depth", "queue_depth")
 @level(REQUEST_RESPONSE, "--sizes", "sizes")
 @click.option(
     "--multiplexed",
     is_flag=True,
-    help="Requests show identifiers, and answers come in any order (with --outstanding).",
+    help="Requests show identifiers, and answers come in any order (with --queue-depth).",
 )
 @level(REQUEST_RESPONSE, "--engine", "engine", "epoll")
 @level(REQUEST_RESPONSE, "--client-engine", "client_engine")
@@ -76,7 +76,7 @@ def command(
       iodyno rr --transport udp --flows 64 --request 512B --response-size 1024B \\
         --server-engine recvmmsg
       iodyno rr --transport udp --flows 64 --client-engine packet_v2 --server-engine io_uring
-      iodyno rr --outstanding 16 --multiplexed --sizes 'mix(64B: 7, 1500B: 1)'
+      iodyno rr --queue-depth 16 --multiplexed --sizes 'mix(64B: 7, 1500B: 1)'
       iodyno rr --transport tcp --rate 20000/s --arrivals poisson --seconds 10 \\
         --json
       iodyno rr --connect --flows 4 --to ssh:me@server

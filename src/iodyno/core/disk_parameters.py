@@ -201,7 +201,7 @@ PARAMETERS = (
     ),
     Parameter("align", "size", "Offsets are multiples of it; left out: of the block.", high=2**30),
     Parameter("workers", "count", "Threads of each host.", high=4096, default=1),
-    Parameter("depth", "count", "Operations under way of each worker at a time (io_uring, aio).", high=32_768, default=1),
+    Parameter("queue_depth", "count", "Operations under way of each worker at a time (io_uring, aio).", high=32_768, default=1),
     Parameter(
         "syscalls",
         "word",
@@ -329,7 +329,7 @@ def mistakes_of(settings: Mapping[str, object], varied: Container[str] = ()) -> 
 
 CONCERNED = (
     "target", "working_set", "offset", "cached", "read", "pattern", "random", "in_order", "sequence", "stride", "theta",
-    "hot_space", "hot_operations", "block", "align", "workers", "depth", "syscalls", "direct", "hipri", "nowait", "iopoll",
+    "hot_space", "hot_operations", "block", "align", "workers", "queue_depth", "syscalls", "direct", "hipri", "nowait", "iopoll",
     "batch", "sync", "sync_every", "verify", "rate", "arrivals", "think", "replay",
 )  # fmt: skip
 """The parameters that `mistakes_of` and `mistakes_of_point` look at."""
@@ -342,9 +342,9 @@ def mistakes_of_point(settings: Mapping[str, Level]) -> Mistakes:
     """List contradictions among all settings of one host at one point, beside those of `mistakes_of`. A setting that is not
     among them is at its default: nothing more is known than the agent will be told.
 
-    >>> mistakes_of_point({"depth": 8, "syscalls": "pread"})[0][0]
-    ('depth', 'syscalls')
-    >>> mistakes_of_point({"depth": 8, "syscalls": "aio", "working_set": 65536})
+    >>> mistakes_of_point({"queue_depth": 8, "syscalls": "pread"})[0][0]
+    ('queue_depth', 'syscalls')
+    >>> mistakes_of_point({"queue_depth": 8, "syscalls": "aio", "working_set": 65536})
     []
     """
     point = {p.name: p.default for p in PARAMETERS if p.default is not None} | dict(settings)
@@ -354,17 +354,19 @@ def mistakes_of_point(settings: Mapping[str, Level]) -> Mistakes:
 def _of_calls(point: Mapping[str, Level]) -> Mistakes:
     """List mistakes in how and when operations are called for."""
     found: Mistakes = []
-    syscalls, depth, batch = str(point["syscalls"]), int(point["depth"]), int(point["batch"])
+    syscalls, depth, batch = str(point["syscalls"]), int(point["queue_depth"]), int(point["batch"])
     if depth > 1 and syscalls not in _MANY_AT_A_TIME:
         found.append(
             (
-                ("depth", "syscalls"),
+                ("queue_depth", "syscalls"),
                 f"found {depth} with syscalls {syscalls}, which has one operation under way a worker; allowed: 1, or"
                 f" syscalls {' or '.join(_MANY_AT_A_TIME)}",
             )
         )
     if batch > depth:
-        found.append((("batch", "depth"), f"found {batch} with depth {depth}, allowed: 1 to the depth"))
+        found.append(
+            (("batch", "queue_depth"), f"found {batch} with queue_depth {depth}, allowed: 1 to that")
+        )
     for flag in ("nowait", "hipri"):
         if point.get(flag) is True and syscalls not in _WITH_FLAGS:
             found.append(
@@ -412,11 +414,11 @@ def _of_blocks(point: Mapping[str, Level]) -> Mistakes:
         ]  # fmt: skip
     found: Mistakes = []
     workers = int(point["workers"])
-    if workers * int(point["depth"]) * greatest > _MOST_BYTES:
+    if workers * int(point["queue_depth"]) * greatest > _MOST_BYTES:
         found.append(
             (
-                ("workers", "depth", "block"),
-                f"found {workers} x depth {point['depth']} x block {shown}, which are under way at a time; allowed:"
+                ("workers", "queue_depth", "block"),
+                f"found {workers} x queue_depth {point['queue_depth']} x block {shown}, which are under way at a time; allowed:"
                 f" {quantity.show('size', _MOST_BYTES)} in all",
             )
         )

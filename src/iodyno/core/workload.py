@@ -257,12 +257,12 @@ _EXCHANGE = (
 
 REQUEST_RESPONSE = Workload(
     name="request_response",
-    help="Requests, each answered: `outstanding` at a time on each connection. Goodput counts requests and"
+    help="Requests, each answered: `queue_depth` at a time on each connection. Goodput counts requests and"
     " answers; a `write` of the outcomes is a request with its whole answer.",
     parameters=(
         *_EXCHANGE,
         Parameter(
-            "outstanding", "count", "Requests under way on a connection at a time.", high=65_536, default=1
+            "queue_depth", "count", "Requests under way on a connection at a time.", high=65_536, default=1
         ),
         Parameter(
             "multiplexed",

@@ -242,7 +242,7 @@ def _operations_at_a_time(case: _Case) -> tuple[Perturbation, ...] | str:
     """Of a load on storage: its depth, where the system calls leave one, else its threads."""
     if not case.alone:
         return _connections(case)
-    setting = "depth" if case.settings.get("syscalls") in ("io_uring", "aio") else "workers"
+    setting = "queue_depth" if case.settings.get("syscalls") in ("io_uring", "aio") else "workers"
     if setting not in case.settings:
         return "threads of a file program are its own: no setting changes how many there are"
     found = case.number(setting)

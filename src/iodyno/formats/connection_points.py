@@ -31,7 +31,7 @@ Mistakes = list[tuple[tuple[str, ...], str]]
 
 CONCERNED = (
     "transport", "engine", "syscalls", "client_engine", "server_engine", "rate", "arrivals", "on", "off", "burst", "sizes", "response_size",
-    "outstanding", "multiplexed", "nagle", "path", "link_rate", "direction",
+    "queue_depth", "multiplexed", "nagle", "path", "link_rate", "direction",
 )  # fmt: skip
 """The parameters that are looked at, beside tunables."""
 _LAWS = ("constant", "poisson", "bursty")
@@ -186,7 +186,7 @@ def _of_arrivals(workload: WorkloadSpec, point: Point) -> Mistakes:
         text = "found reflector, which sends when an answer comes, with arrivals; allowed: a closed loop, or another client_engine"
         found.append((("client_engine",), text))
     if point.get("multiplexed") is True:
-        text = "found on with arrivals, allowed: in a closed loop, with outstanding"
+        text = "found on with arrivals, allowed: in a closed loop, with queue_depth"
         found.append((("multiplexed",), text))
     return found
 
@@ -204,14 +204,14 @@ def _of_calls(workload: WorkloadSpec, point: Point) -> Mistakes:
             found.append(((end, "transport"), text))
     if workload.kind != REQUEST_RESPONSE.name or found:
         return found
-    engine, outstanding = _way(point, "client_engine").engine, int(point.get("outstanding", 1))
-    if outstanding > 1 and transport != "udp":
+    engine, queue_depth = _way(point, "client_engine").engine, int(point.get("queue_depth", 1))
+    if queue_depth > 1 and transport != "udp":
         if engine == "threads":
-            text = f"found {outstanding} with engine threads, which waits for each answer; allowed: 1, or engine epoll"
-            found.append((("outstanding",), text))
+            text = f"found {queue_depth} with engine threads, which waits for each answer; allowed: 1, or engine epoll"
+            found.append((("queue_depth",), text))
         elif law_of(point) != "closed":
-            text = f"found {outstanding} with arrivals, allowed: in a closed loop; arrivals take more connections"
-            found.append((("outstanding",), text))
+            text = f"found {queue_depth} with arrivals, allowed: in a closed loop; arrivals take more connections"
+            found.append((("queue_depth",), text))
     if point.get("multiplexed") is True:
         if transport not in _IN_ORDER:
             text = f"found on with transport {transport}, allowed: {', '.join(_IN_ORDER)}"

@@ -445,7 +445,7 @@ class SearchSection(Section):
     goal: Annotated[Any, _Reads(_bounded(parse_goal), {"type": "string"})] = Field(
         description="What must hold: `loss = 0`, `loss <= 0.1 %`, or p50, p90, p99, p999 or mean `<=` a duration."
     )
-    parameter: Annotated[str, _word(("rate", "connections", "outstanding"))] = Field(
+    parameter: Annotated[str, _word(("rate", "connections", "queue_depth"))] = Field(
         "rate", description="The parameter whose largest level is looked for."
     )
     low: Annotated[int, _quantity("count", low=1, high=10**9)] = Field(100, description="Least level to try.")

@@ -47,7 +47,7 @@ class SimulatedDisk:
         self._block: int = disk["block_bytes"]
         self._reads: float = disk["read_ratio_ppm"] / 1e6
         self.service_ns = self._reads * truth.disk_read_ns + (1 - self._reads) * truth.disk_write_ns
-        self._under_way: int = disk["workers"] * disk["depth"]
+        self._under_way: int = disk["workers"] * disk["queue_depth"]
         self._iops = min(truth.disk_iops, self._under_way / self.service_ns * 1e9)
         self._done = {"read": 0, "write": 0}
 

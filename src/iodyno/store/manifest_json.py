@@ -102,7 +102,7 @@ class Traffic(TypedDict, total=False):
     cork: bool
     discards: bool
     response_bytes: int
-    outstanding: int
+    queue_depth: int
     multiplexed: bool
     spins: bool
     retries: int
@@ -164,7 +164,7 @@ class Job(TypedDict, total=False):
     connections: int
     message_bytes: int
     response_bytes: int
-    outstanding: int
+    queue_depth: int
     burst: int
     batch: int
     multiplexed: bool

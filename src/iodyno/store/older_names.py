@@ -27,12 +27,14 @@ _RENAMED: Mapping[int, Mapping[str, str]] = {
         "answer_bytes": "response_bytes",
         "answer_timeout": "response_timeout",
         "answer_timeout_ns": "response_timeout_ns",
+        "outstanding": "queue_depth",
     },
 }
 """By version: what earlier ones name otherwise, as a key or as a whole text."""
 _RENAMED_SETTINGS: Mapping[str, str] = {
     "answer": "response_size",
     "client": "client_engine",
+    "depth": "queue_depth",
     "server": "server_engine",
 }
 """Settings before version 6 whose names are words of something else, too."""

@@ -85,8 +85,8 @@ fn what_cannot_be_is_one_error_and_the_agent_takes_the_next_job() {
     let error =
         carried_out(&mut agent, disk_job(Disk { targets: vec![missing], ..Disk::default() })).unwrap_err();
     assert_eq!((error.code, error.place.as_str()), (ErrorCode::Target, "/nowhere/at/all"));
-    let deep = Disk { depth: 2, ..on_null() };
-    assert_eq!(carried_out(&mut agent, disk_job(deep)).unwrap_err().place, "disk.depth");
+    let deep = Disk { queue_depth: 2, ..on_null() };
+    assert_eq!(carried_out(&mut agent, disk_job(deep)).unwrap_err().place, "disk.queue_depth");
     let long = Disk { block_bytes: Bytes(2 << 30), ..on_null() };
     assert_eq!(carried_out(&mut agent, disk_job(long)).unwrap_err().code, ErrorCode::Job);
     assert!(carried_out(&mut agent, disk_job(on_null())).is_ok());

@@ -1,4 +1,4 @@
-//! The asking end: one connected socket a flow, up to `outstanding` requests under way on each. A request without an
+//! The asking end: one connected socket a flow, up to `queue_depth` requests under way on each. A request without an
 //! answer in time is sent again, as often as the job says, and then lost; nothing waits for it for ever.
 
 use std::cmp::Reverse;
@@ -59,7 +59,7 @@ impl<'a> Flow<'a> {
             lengths: Lengths::of(&job.load, number),
             socket: end.socket(number),
             requests: Requests::new(
-                job.load.outstanding(),
+                job.load.queue_depth(),
                 job.load.response_timeout_ns.0,
                 job.load.retries(),
             ),

@@ -1,6 +1,6 @@
 //! The requests under way on one flow: which answer belongs to which, which are overdue, what became of them.
 //!
-//! Each of the `outstanding` places has sequence numbers of its own, `place + n * outstanding`, so that an answer
+//! Each of the `queue_depth` places has sequence numbers of its own, `place + n * queue_depth`, so that an answer
 //! finds its request without a search, and an old answer is told from the one that is waited for.
 
 /// chosen: of so many earlier requests of a place it is known whether they were lost, which tells a late answer from
@@ -65,13 +65,13 @@ pub(crate) struct Requests {
 }
 
 impl Requests {
-    /// Up to `outstanding` at a time; each is sent again up to `retries` times, after `timeout` nanoseconds each time.
-    pub(crate) fn new(outstanding: u32, timeout: u64, retries: u32) -> Self {
+    /// Up to `queue_depth` at a time; each is sent again up to `retries` times, after `timeout` nanoseconds each time.
+    pub(crate) fn new(queue_depth: u32, timeout: u64, retries: u32) -> Self {
         let place =
             |at| Place { sequence: u64::from(at), begun: 0, due: 0, sent: 0, bytes: 0, retries: 0, lost: 0 };
         Requests {
-            places: (0..outstanding).map(place).collect(),
-            free: (0..outstanding).rev().collect(),
+            places: (0..queue_depth).map(place).collect(),
+            free: (0..queue_depth).rev().collect(),
             timeout,
             retries,
             look_at: u64::MAX,

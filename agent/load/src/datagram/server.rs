@@ -92,7 +92,7 @@ pub(super) fn serve<S: Service>(shared: &Connections, number: usize) {
 fn alternates(job: &Job<Network>) -> bool {
     job.load.kind() == TrafficKind::RequestResponse
         && job.load.connections == 1
-        && job.load.outstanding() == 1
+        && job.load.queue_depth() == 1
 }
 
 /// How a server waits when there is nothing to take.

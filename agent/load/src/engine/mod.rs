@@ -75,7 +75,7 @@ fn work(shared: &Connections, number: usize) {
 /// The registry of workloads on connections that are up.
 fn carry<L: Link>(shared: &Connections, number: usize, link: impl Fn(usize) -> L) {
     let load = &shared.job.load;
-    let pipelined = load.outstanding() > 1;
+    let pipelined = load.queue_depth() > 1;
     let multiplexed = load.exchange().is_some_and(|exchange| exchange.multiplexed);
     match (load.kind(), load.role, load.direction()) {
         // One of the two threads of a connection for each way.

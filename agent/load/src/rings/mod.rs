@@ -87,7 +87,7 @@ fn packets(shared: &Connections) -> usize {
     if streams(&shared.job) {
         return MOST_PACKETS;
     }
-    let flows = shared.job.load.connections as usize * shared.job.load.outstanding() as usize;
+    let flows = shared.job.load.connections as usize * shared.job.load.queue_depth() as usize;
     (flows * 2).next_power_of_two().clamp(LEAST_PACKETS, MOST_PACKETS)
 }
 

@@ -277,8 +277,8 @@ fn exchanges(load: &Network) -> Result<(), LoadError> {
     let (application, by_io_uring) = (exchange.application, load.engine == Engine::IoUring);
     // While it blocks in a send it does not read, and the other end, which it waits for, blocks, too.
     let blocks = load.role == Role::Send && load.engine == Engine::Threads;
-    let (multiplexed, pipelined) = (exchange.multiplexed, exchange.outstanding > 1);
-    let under_way = format!("{} requests under way on a connection", exchange.outstanding);
+    let (multiplexed, pipelined) = (exchange.multiplexed, exchange.queue_depth > 1);
+    let under_way = format!("{} requests under way on a connection", exchange.queue_depth);
     let with = |more| format!("{under_way} {more}");
     let (ringed, blocked) = (with("by io_uring"), with("and blocking threads"));
     let (arriving, pausing) = (with("and arrivals"), with("and pauses or locks"));
@@ -319,10 +319,10 @@ fn exchanges(load: &Network) -> Result<(), LoadError> {
             "identifiers and pauses or locks",
             "take more connections",
         ),
-        (pipelined && by_io_uring, "outstanding", &*ringed, "take epoll"),
-        (pipelined && blocks, "outstanding", &*blocked, "take engine epoll"),
-        (pipelined && load.arrivals.is_some(), "outstanding", &*arriving, "take more connections"),
-        (pipelined && application.is_any(), "outstanding", &*pausing, "take more connections"),
+        (pipelined && by_io_uring, "queue_depth", &*ringed, "take epoll"),
+        (pipelined && blocks, "queue_depth", &*blocked, "take engine epoll"),
+        (pipelined && load.arrivals.is_some(), "queue_depth", &*arriving, "take more connections"),
+        (pipelined && application.is_any(), "queue_depth", &*pausing, "take more connections"),
     ];
     hold(&rules, says)
 }

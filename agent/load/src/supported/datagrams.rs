@@ -68,7 +68,7 @@ pub(super) fn supports(load: &Network) -> Result<(), LoadError> {
         ),
         (application.serialised, "serialised", reliable, "leave it out"),
         (application.think_ns.0 > 0, "think_ns", missing, "leave it out"),
-        (application.burst > 1, "burst", missing, "take outstanding"),
+        (application.burst > 1, "burst", missing, "take queue_depth"),
         (
             load.message_sizes.is_some() && load.syscalls == Syscalls::Segments,
             "message_sizes",
@@ -76,8 +76,8 @@ pub(super) fn supports(load: &Network) -> Result<(), LoadError> {
             "take other syscalls, or one size",
         ),
         (
-            load.arrivals.is_some() && load.outstanding() > 1 && load.engine == Engine::Threads,
-            "outstanding",
+            load.arrivals.is_some() && load.queue_depth() > 1 && load.engine == Engine::Threads,
+            "queue_depth",
             "a thread that waits for an answer cannot begin another request in time",
             "take the engine epoll",
         ),

@@ -50,7 +50,7 @@ pub(super) fn reflects(load: &Network) -> Result<(), LoadError> {
     let rules = [
         (load.role != Role::Send || load.exchange().is_none(), "workload", alone, "take request_response"),
         (load.transport != Transport::Udp, "transport", alone, "take udp"),
-        (load.outstanding() > 1, "outstanding", alone, "take more connections"),
+        (load.queue_depth() > 1, "queue_depth", alone, "take more connections"),
         (load.connections > MOST_FLOWS, "connections", alone, "take 4096 at most"),
         (application.is_any(), "think_ns", alone, "leave it out"),
         (application.burst > 1 || load.arrivals.is_some(), "arrivals", alone, "take a closed loop"),

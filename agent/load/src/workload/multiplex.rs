@@ -3,7 +3,7 @@
 //!
 //! | bytes | in front of every request and answer, little-endian |
 //! | --- | --- |
-//! | 0..4 | identifier of the request: which of the `outstanding` places it has |
+//! | 0..4 | identifier of the request: which of the `queue_depth` places it has |
 //! | 4..8 | length of the message, with these bytes |
 //!
 //! The answering end draws which of the waiting requests it answers next, as if some took it longer than others. So an
@@ -110,8 +110,8 @@ impl MultiplexedRequest {
             response_bytes: load.response_bytes().0,
             message,
             length: 0,
-            begun: vec![0; load.outstanding() as usize].into(),
-            free: (0..load.outstanding()).rev().collect(),
+            begun: vec![0; load.queue_depth() as usize].into(),
+            free: (0..load.queue_depth()).rev().collect(),
             answers: Messages::new(),
             place: vec![0; CALL_BYTES].into(),
         })
@@ -195,13 +195,13 @@ impl MultiplexedAnswer {
     /// As `job` has it, on one of its connections, with what is in `source` as payload.
     pub(crate) fn of(load: &Network, connection: usize, source: &[u8]) -> Self {
         let response_bytes = load.response_bytes().0 as usize;
-        let together = (CALL_BYTES / response_bytes).clamp(1, load.outstanding() as usize);
+        let together = (CALL_BYTES / response_bytes).clamp(1, load.queue_depth() as usize);
         MultiplexedAnswer {
             request_bytes: load.message_bytes.0,
             response_bytes,
             requests: Messages::new(),
             place: vec![0; CALL_BYTES].into(),
-            waiting: Vec::with_capacity(load.outstanding() as usize),
+            waiting: Vec::with_capacity(load.queue_depth() as usize),
             answers: source.iter().copied().cycle().take(together * response_bytes).collect(),
             length: 0,
             unsent: 0,

@@ -1,5 +1,5 @@
 //! Requests and answers, several requests under way on each connection; answers come in the order of the requests, as
-//! a stream has it. A closed loop: the next request waits until fewer than `outstanding` are under way.
+//! a stream has it. A closed loop: the next request waits until fewer than `queue_depth` are under way.
 
 use std::collections::VecDeque;
 use std::io;
@@ -20,7 +20,7 @@ pub(crate) struct InOrder {
     response_bytes: u64,
     /// When each was begun, the one in hand last.
     begun: VecDeque<u64>,
-    outstanding: usize,
+    queue_depth: usize,
     /// Bytes of the oldest one's answer that have come.
     received: u64,
 }
@@ -31,12 +31,12 @@ pub(crate) type PipelinedRequest = Asking<InOrder>;
 impl PipelinedRequest {
     /// As `job` has it, on one of its connections.
     pub(crate) fn of(load: &Network, connection: usize) -> Self {
-        let outstanding = load.outstanding() as usize;
+        let queue_depth = load.queue_depth() as usize;
         Asking::with(InOrder {
             lengths: Lengths::of(load, connection),
             response_bytes: load.response_bytes().0,
-            begun: VecDeque::with_capacity(outstanding),
-            outstanding,
+            begun: VecDeque::with_capacity(queue_depth),
+            queue_depth,
             received: 0,
         })
     }
@@ -50,7 +50,7 @@ impl Book for InOrder {
 
     #[inline]
     fn most(&self) -> usize {
-        self.outstanding
+        self.queue_depth
     }
 
     #[inline]
@@ -112,7 +112,7 @@ impl PipelinedAnswer {
             expected,
             received: 0,
             unsent: 0,
-            begun: VecDeque::with_capacity(load.outstanding() as usize),
+            begun: VecDeque::with_capacity(load.queue_depth() as usize),
         }
     }
 }

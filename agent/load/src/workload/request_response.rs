@@ -1,4 +1,4 @@
-//! Requests and answers: one outstanding on each connection. The sender writes a request and waits for the whole
+//! Requests and answers: one in flight on each connection. The sender writes a request and waits for the whole
 //! answer; the receiver takes the whole request and answers. A closed loop: the next request waits for the answer.
 
 use iodyno_core::network::Network;

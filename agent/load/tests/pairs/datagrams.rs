@@ -33,7 +33,7 @@ fn is_mean(bytes: u64, count: u64) -> bool {
     (bytes as f64 / count as f64 - 288.0).abs() < 6.0 * 129.6 / (count as f64).sqrt()
 }
 
-fn exchange(role: Role, engine: Engine, syscalls: Syscalls, flows: u32, outstanding: u32) -> Job<Network> {
+fn exchange(role: Role, engine: Engine, syscalls: Syscalls, flows: u32, queue_depth: u32) -> Job<Network> {
     let plain = job(role, engine, flows, 512, LOAD_MS);
     with(plain, |job| {
         job.load.traffic = TrafficKind::RequestResponse.into();
@@ -41,7 +41,7 @@ fn exchange(role: Role, engine: Engine, syscalls: Syscalls, flows: u32, outstand
         *job.answer() = Bytes(1024);
         job.load.syscalls = syscalls;
         job.load.batch = 16;
-        job.exchange().outstanding = outstanding;
+        job.exchange().queue_depth = queue_depth;
     })
 }
 
@@ -50,12 +50,12 @@ fn every_request_has_its_answer_between_any_two_engines_and_syscalls() {
     for sending in ENGINES {
         for receiving in ENGINES {
             for syscalls in SYSCALLS {
-                for (flows, outstanding) in [(1, 1), (5, 1), (3, 24)] {
-                    let sender = exchange(Role::Send, sending, syscalls, flows, outstanding);
-                    let receiver = exchange(Role::Receive, receiving, syscalls, flows, outstanding);
+                for (flows, queue_depth) in [(1, 1), (5, 1), (3, 24)] {
+                    let sender = exchange(Role::Send, sending, syscalls, flows, queue_depth);
+                    let receiver = exchange(Role::Receive, receiving, syscalls, flows, queue_depth);
                     let (sent, received) =
                         run_until(&sender, &receiver, |sent, _| sent.totals.operations > u64::from(flows));
-                    let case = format!("{sending:?} to {receiving:?}, {syscalls:?}, {flows} x {outstanding}");
+                    let case = format!("{sending:?} to {receiving:?}, {syscalls:?}, {flows} x {queue_depth}");
                     for finished in [&sent, &received] {
                         check_consistent(&finished.totals, flows);
                         let totals = &finished.totals;
@@ -207,13 +207,13 @@ fn a_sender_that_is_behind_is_late_and_does_not_wait_for_itself() {
 fn every_way_asks_and_answers_on_any_other() {
     for (asking, asked_by) in ways(Role::Send) {
         for (answering, answered_by) in ways(Role::Receive) {
-            for (flows, outstanding) in [(5, 1), (3, 24)] {
-                let sender = exchange(Role::Send, asking, asked_by, flows, outstanding);
-                let receiver = exchange(Role::Receive, answering, answered_by, flows, outstanding);
+            for (flows, queue_depth) in [(5, 1), (3, 24)] {
+                let sender = exchange(Role::Send, asking, asked_by, flows, queue_depth);
+                let receiver = exchange(Role::Receive, answering, answered_by, flows, queue_depth);
                 let (sent, received) =
                     run_until(&sender, &receiver, |sent, _| sent.totals.operations > u64::from(flows));
                 let case = format!(
-                    "{asking:?} {asked_by:?} to {answering:?} {answered_by:?}, {flows} x {outstanding}"
+                    "{asking:?} {asked_by:?} to {answering:?} {answered_by:?}, {flows} x {queue_depth}"
                 );
                 for finished in [&sent, &received] {
                     check_consistent(&finished.totals, flows);

@@ -18,10 +18,10 @@ fn mix() -> Option<Sizes> {
     Some(Sizes::Mix { sizes_bytes, weights: vec![5, 3, 1] })
 }
 
-fn asking(sending: Engine, receiving: Engine, outstanding: u32) -> (Job<Network>, Job<Network>) {
+fn asking(sending: Engine, receiving: Engine, queue_depth: u32) -> (Job<Network>, Job<Network>) {
     let mut sender = job(Role::Send, sending, 5, 70_000, 300);
-    (sender.load.traffic, *sender.answer(), sender.exchange().outstanding) =
-        (TrafficKind::RequestResponse.into(), Bytes(3_000), outstanding);
+    (sender.load.traffic, *sender.answer(), sender.exchange().queue_depth) =
+        (TrafficKind::RequestResponse.into(), Bytes(3_000), queue_depth);
     (sender.load.message_sizes, sender.load.seed) = (mix(), 77);
     let receiver = with(sender.clone(), |job| {
         job.load.role = Role::Receive;
@@ -41,8 +41,8 @@ fn brief((mut sender, mut receiver): (Job<Network>, Job<Network>)) -> (Job<Netwo
 fn requests_of_drawn_sizes_are_answered_one_by_one_and_pipelined() {
     let transports = [Transport::Tcp, Transport::Unix, Transport::Tls];
     for (transport, receiving) in transports.into_iter().flat_map(|way| ENGINES.map(|engine| (way, engine))) {
-        for (sending, outstanding) in [(Engine::Threads, 1), (Engine::Epoll, 1), (Engine::Epoll, 16)] {
-            let (sender, receiver) = brief(asking(sending, receiving, outstanding));
+        for (sending, queue_depth) in [(Engine::Threads, 1), (Engine::Epoll, 1), (Engine::Epoll, 16)] {
+            let (sender, receiver) = brief(asking(sending, receiving, queue_depth));
             let (sender, receiver) = (over(transport, sender), over(transport, receiver));
             let (sent, received) = run_until(&sender, &receiver, |sent, _| sent.totals.operations > 50);
             for finished in [&sent, &received] {
@@ -50,9 +50,9 @@ fn requests_of_drawn_sizes_are_answered_one_by_one_and_pipelined() {
                 assert_eq!(finished.totals.connections_lost, 0, "{:?}", finished.totals.lost_reason);
             }
             let (asked, answered) = (sent.totals.operations, received.totals.operations);
-            assert!(asked > 50, "{transport:?} {sending:?} {outstanding}: {asked}");
+            assert!(asked > 50, "{transport:?} {sending:?} {queue_depth}: {asked}");
             // A request that was cut off at the stop has no answer; what was answered was taken.
-            assert_eq!(asked, answered, "{sending:?} to {receiving:?}, {outstanding}");
+            assert_eq!(asked, answered, "{sending:?} to {receiving:?}, {queue_depth}");
             // The mean of the mix is 7945 bytes with a standard deviation of 22 000: six standard errors.
             let mean = sent.totals.bytes as f64 / asked as f64;
             assert!((mean - 7_945.0).abs() < 6.0 * 22_000.0 / (asked as f64).sqrt(), "{mean} of {asked}");
@@ -130,15 +130,15 @@ fn what_pipelining_does_not_go_with_is_said() {
     let (mut sender, _) = asking(Engine::Threads, Engine::Epoll, 2);
     sender.load.address = Some("127.0.0.1:1".to_owned());
     let error = connect(&sender, &Cancel::default()).err().unwrap();
-    assert_eq!((error.place.as_str(), error.advice.as_str()), ("outstanding", "take engine epoll"));
+    assert_eq!((error.place.as_str(), error.advice.as_str()), ("queue_depth", "take engine epoll"));
 }
 
 #[test]
 fn multiplexed_requests_are_answered_once_each_in_whatever_order() {
     for transport in [Transport::Tcp, Transport::Unix] {
         for receiving in ENGINES {
-            for outstanding in [1, 2, 64] {
-                let (sender, receiver) = brief(asking(Engine::Epoll, receiving, outstanding));
+            for queue_depth in [1, 2, 64] {
+                let (sender, receiver) = brief(asking(Engine::Epoll, receiving, queue_depth));
                 let [sender, receiver] = [sender, receiver].map(|job| {
                     let sizes = Sizes::Trace { sizes_bytes: [8, 9, 500, 70_000].map(Bytes).to_vec() };
                     over(
@@ -150,7 +150,7 @@ fn multiplexed_requests_are_answered_once_each_in_whatever_order() {
                     )
                 });
                 let (sent, received) = run_until(&sender, &receiver, |sent, _| sent.totals.operations > 50);
-                let case = format!("{transport:?} {receiving:?} {outstanding}");
+                let case = format!("{transport:?} {receiving:?} {queue_depth}");
                 for finished in [&sent, &received] {
                     check_consistent(&finished.totals, 5);
                     let totals = &finished.totals;
@@ -210,10 +210,10 @@ const SHAPES: [Shape; 5] = [
             (TrafficKind::RequestResponse.into(), 4, Nanos(100_000))
     }),
     ("pipelined", |job| {
-        (job.load.traffic, job.exchange().outstanding) = (TrafficKind::RequestResponse.into(), 8)
+        (job.load.traffic, job.exchange().queue_depth) = (TrafficKind::RequestResponse.into(), 8)
     }),
     ("multiplexed", |job| {
-        (job.load.traffic, job.exchange().outstanding, job.exchange().multiplexed) =
+        (job.load.traffic, job.exchange().queue_depth, job.exchange().multiplexed) =
             (TrafficKind::RequestResponse.into(), 8, true);
     }),
 ];
@@ -268,17 +268,17 @@ fn every_workload_of_requests_takes_every_law_of_sizes() {
 fn datagrams_take_every_law_of_sizes() {
     for (sizes, mean, deviation) in laws() {
         // So few at a time that they find room at the receiver, however slow it is: the largest would be lost first.
-        for (outstanding, syscalls) in [(1, Syscalls::ReadWrite), (2, Syscalls::Batch)] {
+        for (queue_depth, syscalls) in [(1, Syscalls::ReadWrite), (2, Syscalls::Batch)] {
             let mut sender = over(Transport::Udp, job(Role::Send, Engine::Epoll, 2, 9_000, 60));
             (sender.load.message_sizes, sender.load.seed) = (sizes.clone(), 9);
-            (sender.load.traffic, sender.exchange().outstanding) =
-                (TrafficKind::RequestResponse.into(), outstanding);
-            (sender.load.syscalls, sender.load.batch) = (syscalls, outstanding);
+            (sender.load.traffic, sender.exchange().queue_depth) =
+                (TrafficKind::RequestResponse.into(), queue_depth);
+            (sender.load.syscalls, sender.load.batch) = (syscalls, queue_depth);
             *sender.answer() = Bytes(80);
             let receiver = with(sender.clone(), |job| {
                 job.load.role = Role::Receive;
             });
-            let case = format!("{outstanding} {sizes:?}");
+            let case = format!("{queue_depth} {sizes:?}");
             let (sent, _) = run_until(&sender, &receiver, |sent, _| sent.totals.operations > 60);
             let asked = sent.totals.operations;
             assert!(asked > 60, "{case}: {asked}");

@@ -192,7 +192,7 @@ const NOTHING: Operation = Operation {
 /// Makes the load, from the start to the stop, and until what is under way then has ended.
 pub(crate) fn drive<Q: Queue>(worker: &mut Worker<'_>, queue: &mut Q, tables: &mut Tables) {
     let shared = worker.shared;
-    let depth = shared.disk.depth as usize;
+    let depth = shared.disk.queue_depth as usize;
     let batch = shared.disk.batch as usize;
     let verify = shared.disk.verify;
     let units = shared.units.as_ref();

@@ -138,7 +138,7 @@ pub(crate) fn work(shared: &Shared, number: usize, stream: BlockStream) {
 fn select(shared: &Shared, number: usize, stream: BlockStream) -> Result<(), LoadError> {
     let disk = &shared.disk;
     let length = disk.block_bytes.0 as usize;
-    let depth = disk.depth as usize;
+    let depth = disk.queue_depth as usize;
     let memory = |slots: usize| -> Result<BlockMemory, LoadError> {
         let mut memory = BlockMemory::new(slots, length).map_err(|error| {
             let what = format!("{slots} blocks of {length} bytes cannot be had: {error}");
@@ -146,7 +146,7 @@ fn select(shared: &Shared, number: usize, stream: BlockStream) -> Result<(), Loa
                 ErrorCode::Limit,
                 what,
                 "disk.block_bytes",
-                "take a smaller depth, fewer workers or smaller blocks",
+                "take a smaller queue_depth, fewer workers or smaller blocks",
             )
         })?;
         for slot in 0..slots {
@@ -180,19 +180,24 @@ fn select(shared: &Shared, number: usize, stream: BlockStream) -> Result<(), Loa
             one(shared, number, stream, Mapped { maps, memory: memory(2)? });
         }
         DiskSyscalls::IoUring => {
-            let made =
-                BlockRing::new(&shared.files, memory(depth + 1)?, disk.depth, disk.io_uring, flags(disk));
+            let made = BlockRing::new(
+                &shared.files,
+                memory(depth + 1)?,
+                disk.queue_depth,
+                disk.io_uring,
+                flags(disk),
+            );
             let (ring, degraded) = made.map_err(|error| {
-                let what = format!("a ring for {} requests cannot be had: {error}", disk.depth);
+                let what = format!("a ring for {} requests cannot be had: {error}", disk.queue_depth);
                 fault(ErrorCode::Limit, what, "disk.io_uring", "take fewer workers, or raise ulimit -l")
             })?;
             shared.degrade(degraded);
             many(shared, number, stream, ring);
         }
         DiskSyscalls::Aio => {
-            let made = BlockAio::new(&shared.files, memory(depth + 1)?, disk.depth);
+            let made = BlockAio::new(&shared.files, memory(depth + 1)?, disk.queue_depth);
             let context = made.map_err(|error| {
-                let what = format!("a context for {} requests cannot be had: {error}", disk.depth);
+                let what = format!("a context for {} requests cannot be had: {error}", disk.queue_depth);
                 fault(ErrorCode::Limit, what, "disk.syscalls", "take fewer workers, or raise fs.aio-max-nr")
             })?;
             many(shared, number, stream, context);
@@ -209,7 +214,7 @@ fn one(shared: &Shared, number: usize, stream: BlockStream, mut calls: impl Call
 }
 
 fn many(shared: &Shared, number: usize, stream: BlockStream, mut queue: impl Queue) {
-    let mut tables = many_at_a_time::Tables::new(shared.disk.depth as usize);
+    let mut tables = many_at_a_time::Tables::new(shared.disk.queue_depth as usize);
     if let Some(mut worker) = Worker::await_start(shared, number, stream) {
         shared.marks[number].first_ns.store(worker.now, Relaxed);
         many_at_a_time::drive(&mut worker, &mut queue, &mut tables);

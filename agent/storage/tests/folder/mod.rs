@@ -88,7 +88,7 @@ pub fn mixed(target: Target, syscalls: DiskSyscalls) -> Disk {
         pattern: iodyno_core::disk::Pattern::Random,
         read_ratio_ppm: 500_000,
         syscalls,
-        depth: if queues { 8 } else { 1 },
+        queue_depth: if queues { 8 } else { 1 },
         ..Disk::default()
     }
 }

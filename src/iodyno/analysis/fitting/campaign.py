@@ -44,7 +44,7 @@ from iodyno.analysis.queueing import scaling
 from iodyno.core.errors import ExperimentError
 from iodyno.core.outcome import Estimate
 
-LOADS = ("connections", "outstanding", "rate")
+LOADS = ("connections", "queue_depth", "rate")
 """Factors that are a load; the first that varies is taken."""
 RATE = "operations_per_s"
 SERVERS = (1, 2, 4, 8)

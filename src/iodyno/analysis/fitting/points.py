@@ -152,7 +152,7 @@ def _line(
         {host.name: len(host.cpus) for host in trial.hosts.values()},
         variability(first, loads[0].load) if loads else None,
         str(trial.settings.get("arrivals", "")) if is_open else "",
-        int(trial.settings.get("connections", 1)) * int(trial.settings.get("outstanding", 1)),
+        int(trial.settings.get("connections", 1)) * int(trial.settings.get("queue_depth", 1)),
         tuple(left_out),
     )
 
@@ -183,9 +183,9 @@ def variability(trials: Sequence[Trial], load: float) -> Variability | None:
 def _nominal(trial: Trial, along: FactorLevels, is_open: bool) -> float:
     """The load that the trial was to have."""
     at = float(trial.levels[along.name])
-    if is_open or along.name not in ("connections", "outstanding"):
+    if is_open or along.name not in ("connections", "queue_depth"):
         return at
-    other = "outstanding" if along.name == "connections" else "connections"
+    other = "queue_depth" if along.name == "connections" else "connections"
     return at * float(trial.settings.get(other, 1))
 
 

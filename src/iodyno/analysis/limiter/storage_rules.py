@@ -34,7 +34,7 @@ _ANOTHER_IDLES = Criterion(
     "idle_ratio_of_idlest_cpu", signals.cpu_idle_most, 0.20, "chosen: a fifth of a CPU is free"
 )
 _ONE_EACH = Criterion(
-    "outstanding", storage_signals.outstanding, 1.0, "Denning and Buzen 1978: X R = N", above=False
+    "queue_depth", storage_signals.queue_depth, 1.0, "Denning and Buzen 1978: X R = N", above=False
 )
 
 

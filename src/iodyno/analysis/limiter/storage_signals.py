@@ -110,14 +110,14 @@ def device_bytes(view: View) -> Signal:
     return Signal(values, "bytes", devices.SENSOR)
 
 
-def outstanding(view: View) -> Signal:
-    """Operations that each client of a closed loop has under way at a time: workers x depth."""
+def queue_depth(view: View) -> Signal:
+    """Operations that each client of a closed loop has under way at a time: workers x queue_depth."""
     if arrivals.is_open(view.trial):
         return absent("experiment", "the load is open: as many are under way as there are")
     settings = view.trial.settings
-    if "workers" not in settings and "depth" not in settings:
+    if "workers" not in settings and "queue_depth" not in settings:
         return absent("experiment", "threads of a file program do one thing after the other, of many kinds")
-    count = int(settings.get("workers", 1)) * int(settings.get("depth", 1))
+    count = int(settings.get("workers", 1)) * int(settings.get("queue_depth", 1))
     return Signal({record.index: float(count) for record in view.host.measured}, "1", "experiment")
 
 

@@ -20,7 +20,7 @@ from iodyno.core.errors import ExperimentError
 @click.option("--columns", metavar="N,X", help="Names of the two columns of --csv, where there are more.")
 @click.option("--scaling", is_flag=True,
               help="Fit the Universal Scalability Law, and find its knees; that is what --csv is for.")  # fmt: skip
-@click.option("--factor", help="Factor that is the load (default: connections, outstanding or rate).")
+@click.option("--factor", help="Factor that is the load (default: connections, queue_depth or rate).")
 @click.option("--outcome", default="operations_per_s", show_default=True, help="Rate of a closed loop.")
 @click.option(
     "--hold-out",

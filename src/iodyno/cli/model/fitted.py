@@ -110,7 +110,7 @@ def _along(summary: CampaignSummary, factor: str | None) -> FactorLevels:
         found = next((numeric[name] for name in LOADS if name in numeric), None)
         if found is None:
             raise ExperimentError(
-                "no load is varied: neither connections, outstanding nor rate",
+                "no load is varied: neither connections, queue_depth nor rate",
                 where=summary.folder,
                 advice=f"--factor {next(iter(numeric))}" if numeric else "vary connections in the experiment",
             )

@@ -20,7 +20,7 @@ from iodyno.formats.wml.experiment import CLIENT, hosts_keys
 
 Keys = dict[str, Any]
 
-_VARIED = ("block", "depth", "read", "random", "workers", "rate", "working_set")
+_VARIED = ("block", "queue_depth", "read", "random", "workers", "rate", "working_set")
 """Settings that become factors of a converted job, so that other levels can be added."""
 
 

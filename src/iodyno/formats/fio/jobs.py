@@ -464,9 +464,9 @@ class _Reading(PlaceReading):
         told: dict[str, Any] = {}
         depth = self.at_least_one("iodepth")
         if syscalls in _ASYNCHRONOUS:
-            told["depth"] = depth
+            told["queue_depth"] = depth
             if (batch := self.count("iodepth_batch_complete_min", 1)) > 1:
-                told["batch"] = min(batch, told["depth"])
+                told["batch"] = min(batch, told["queue_depth"])
         elif depth > 1:
             self.say(f"iodepth={depth} with calls that wait is 1, as in fio")
         past = self.last("direct", "buffered")

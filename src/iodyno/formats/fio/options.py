@@ -163,7 +163,7 @@ REFUSED: Mapping[str, str] = {
     **dict.fromkeys(_ENGINE, "this part of fio is not carried"),
     **dict.fromkeys(
         _named("latency_target latency_window latency_percentile latency_run"),
-        "it searches a depth: give iodepth a value here, and levels of depth in an experiment file (iodyno convert)",
+        "it searches a depth: give iodepth a value here, and levels of queue_depth in an experiment file (iodyno convert)",
     ),
     **dict.fromkeys(
         _named(

@@ -17,7 +17,7 @@ _OPTIONS: Mapping[str, tuple[str, ...]] = {
     "cached": ("invalidate", "pre_read"),
     "block": ("bssplit", "bsrange", "bs"),
     "content": ("buffer_compress_percentage", "zero_buffers"),
-    "depth": ("iodepth",),
+    "queue_depth": ("iodepth",),
     "direct": ("direct", "buffered"),
     "in_order": ("rw",),
     "operations": ("number_ios", "io_size"),
@@ -43,7 +43,7 @@ _OPTIONS: Mapping[str, tuple[str, ...]] = {
 """The options of fio that say a parameter of the workload `disk`, where they have another name."""
 
 
-_PLAIN = ("block", "depth", "target", "workers", "working_set")
+_PLAIN = ("block", "queue_depth", "target", "workers", "working_set")
 """Parameters that a sentence is understood of without their name, whatever the option is called."""
 
 

@@ -70,18 +70,18 @@ def bulk(size: int) -> Mapping[str, Settings]:
 
 TCP_RR: Mapping[str, Settings] = {
     **{name: {"engine": name, "nagle": False} for name in ("threads", "epoll", "io_uring")},
-    "epoll, spins": {"engine": "epoll", "nagle": False, "spins": True},
+    "epoll, busy_wait": {"engine": "epoll", "nagle": False, "busy_wait": True},
 }
 UDP_RR: Mapping[str, Settings] = {
     "threads": {"engine": "threads"},
     "epoll": {"client_engine": "epoll", "server_engine": "epoll"},
     "io_uring": {"client_engine": "io_uring", "server_engine": "io_uring"},
-    "epoll, spins": {"client_engine": "epoll", "server_engine": "epoll", "spins": True},
+    "epoll, busy_wait": {"client_engine": "epoll", "server_engine": "epoll", "busy_wait": True},
     "recvmmsg": {"client_engine": "recvmmsg", "server_engine": "recvmmsg", "batch": 64},
     "packet_v2": {"client_engine": "recvmmsg", "server_engine": "packet_v2", "batch": 64},
     "xdp": {"client_engine": "recvmmsg", "server_engine": "xdp", "batch": 64},
     "xdp both": {"client_engine": "xdp", "server_engine": "xdp"},
-    "xdp both, spins": {"client_engine": "xdp", "server_engine": "xdp", "spins": True},
+    "xdp both, busy_wait": {"client_engine": "xdp", "server_engine": "xdp", "busy_wait": True},
 }
 UDP_SEND: Mapping[str, Settings] = {
     "read_write": {"engine": "threads"},

@@ -49,7 +49,16 @@ def test_requests_are_measured_without_a_file(tmp_path: Path) -> None:
 
 
 def test_who_looks_again_and_again_never_sleeps(tmp_path: Path) -> None:
-    words = ("--transport", "udp", "--client-engine", "epoll", "--server-engine", "recvmmsg", "--spins", "on")
+    words = (
+        "--transport",
+        "udp",
+        "--client-engine",
+        "epoll",
+        "--server-engine",
+        "recvmmsg",
+        "--busy-wait",
+        "on",
+    )
     found = iodyno("rr", *words, "--seconds", "0.5", cwd=tmp_path)
     assert found["points"][0]["outcomes"]["operations_per_s"]["estimate"] > 0
     jobs = [
@@ -57,7 +66,7 @@ def test_who_looks_again_and_again_never_sleeps(tmp_path: Path) -> None:
         for manifest in (tmp_path / found["campaign"]).glob("trials/*/manifest.json")
         for host in ("client", "server")
     ]
-    assert jobs and all(job["spins"] for job in jobs)
+    assert jobs and all(job["busy_wait"] for job in jobs)
 
 
 def test_an_open_loop_holds_its_rate(tmp_path: Path) -> None:

@@ -48,7 +48,7 @@ def test_blocks_that_never_get_full_are_held_against_their_law(operations: int, 
         ({}, {"adaptive": True}),
         ({"arrivals": {"law": "poisson"}}, {}),
         ({"think_ns": 1000}, {}),
-        ({"spins": True}, {}),
+        ({"busy_wait": True}, {}),
     ],
 )
 def test_where_blocks_get_full_or_the_loop_is_open_there_is_no_law(asks: Any, ring: Any) -> None:

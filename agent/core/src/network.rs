@@ -152,7 +152,7 @@ pub struct RequestResponse {
     pub multiplexed: bool,
     /// Whether who waits for requests or answers, on sockets or on a ring, looks again and again and never sleeps.
     #[serde(default)]
-    pub spins: bool,
+    pub busy_wait: bool,
     /// How often a datagram without an answer is sent again before it counts as lost: reliability in user space.
     #[serde(default)]
     pub retries: u32,
@@ -168,7 +168,7 @@ impl Default for RequestResponse {
             response_bytes: Bytes(1),
             queue_depth: 1,
             multiplexed: false,
-            spins: false,
+            busy_wait: false,
             retries: 0,
             application: Application::default(),
         }
@@ -378,8 +378,8 @@ impl Network {
 
     /// Whether who waits looks again and again and never sleeps.
     #[must_use]
-    pub fn spins(&self) -> bool {
-        self.exchange().is_some_and(|exchange| exchange.spins)
+    pub fn busy_wait(&self) -> bool {
+        self.exchange().is_some_and(|exchange| exchange.busy_wait)
     }
 
     /// Which way the payload goes.

@@ -101,7 +101,7 @@ impl Connections {
             counters,
             source_bytes: (sent * u64::from(most_joined(load))).min(LONGEST_CALL_BYTES),
             scratch_bytes: if reads { READ_BYTES } else { 0 },
-            spins: load.spins(),
+            busy_wait: load.busy_wait(),
         };
         let shared = Shared::new(job, cpus, needs, cancel)?;
         let means = Means::of(load, &sockets, &shared.source)

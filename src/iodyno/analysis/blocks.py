@@ -48,7 +48,7 @@ def of(trial: Trial) -> Blocks | None:
         return None
     asks, serves = sender.manifest.get("job") or {}, receiver.manifest.get("job") or {}
     ring = serves.get("ring") or {}
-    if ring.get("version") != 3 or ring.get("adaptive") or serves.get("spins") or asks.get("arrivals"):
+    if ring.get("version") != 3 or ring.get("adaptive") or serves.get("busy_wait") or asks.get("arrivals"):
         return None
     # Answers that wait for a block of the client's make rounds of their own.
     if (asks.get("ring") or {}).get("version") == 3:

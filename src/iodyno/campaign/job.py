@@ -104,12 +104,12 @@ def _traffic(kind: str, role: str, end: str, settings: Mapping[str, Level]) -> d
             "application": application,
         }
     # A program in the kernel waits for nothing.
-    spins = bool(settings.get("spins")) and submission(role, settings).engine != "reflector"
+    busy_wait = bool(settings.get("busy_wait")) and submission(role, settings).engine != "reflector"
     return {
         **answer,
         "queue_depth": settings.get("queue_depth", 1),
         "multiplexed": settings.get("multiplexed", False),
-        "spins": spins,
+        "busy_wait": busy_wait,
         "retries": settings.get("retries", 0),
         "application": application,
     }

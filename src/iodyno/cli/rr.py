@@ -45,7 +45,7 @@ _OF_BLOCKS = 3
 @level(REQUEST_RESPONSE, "--rate", "rate")
 @level(REQUEST_RESPONSE, "--arrivals", "arrivals")
 @level(REQUEST_RESPONSE, "--busy-poll", "busy_poll")
-@level(REQUEST_RESPONSE, "--spins", "spins")
+@level(REQUEST_RESPONSE, "--busy-wait", "busy_wait")
 @level(REQUEST_RESPONSE, "--server-compute", "server_compute")
 @right_now.repeat
 @proof_options

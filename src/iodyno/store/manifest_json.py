@@ -104,7 +104,7 @@ class Traffic(TypedDict, total=False):
     response_bytes: int
     queue_depth: int
     multiplexed: bool
-    spins: bool
+    busy_wait: bool
     retries: int
     tls_resumption: bool
     application: Application
@@ -195,7 +195,7 @@ class Job(TypedDict, total=False):
     sensors: list[str] | None
     cork: bool | None
     serialised: bool | None
-    spins: bool | None
+    busy_wait: bool | None
     storage: bool | None
     discards: bool | None
     tls_resumption: bool | None

@@ -28,6 +28,7 @@ _RENAMED: Mapping[int, Mapping[str, str]] = {
         "answer_timeout": "response_timeout",
         "answer_timeout_ns": "response_timeout_ns",
         "outstanding": "queue_depth",
+        "spins": "busy_wait",
     },
 }
 """By version: what earlier ones name otherwise, as a key or as a whole text."""

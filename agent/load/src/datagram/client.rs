@@ -248,7 +248,7 @@ impl Client<'_> {
 
     /// Many flows, whichever is ready.
     fn take_turns(&mut self, flows: &mut [Flow], waiting: &mut Waiting) {
-        let spins = self.end.shared.job.load.spins();
+        let busy_wait = self.end.shared.job.load.busy_wait();
         // A flow that the kernel has no room for is asked about again later; so is what is overdue.
         let mut look_at = u64::MAX;
         for flow in flows.iter_mut() {
@@ -270,7 +270,7 @@ impl Client<'_> {
             } else {
                 (self.worker.now, until.min(look_at).saturating_sub(self.worker.now))
             };
-            let sleep = if spins { 0 } else { sleep };
+            let sleep = if busy_wait { 0 } else { sleep };
             let ready = match waiting.wait(&mut self.port, Nanos(sleep)) {
                 Ok(ready) => ready,
                 Err(error) => {

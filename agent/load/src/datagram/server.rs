@@ -114,7 +114,7 @@ impl Waiting {
         if shared.job.load.engine == Engine::IoUring {
             return Ok(Waiting::Ring);
         }
-        if shared.job.load.spins() {
+        if shared.job.load.busy_wait() {
             return Ok(Waiting::Spinning);
         }
         if shared.job.load.engine == Engine::Epoll {

@@ -173,7 +173,7 @@ impl<A: Activity, L: Link> Round<'_, A, L> {
         match &self.waiting.epoll {
             Some(epoll) => {
                 let asked = self.worker.now;
-                let sleep = match self.shared.job.load.spins() {
+                let sleep = match self.shared.job.load.busy_wait() {
                     true => Some(0),
                     false => (until < u64::MAX).then(|| self.worker.sleep_ns(until)),
                 };

@@ -181,7 +181,7 @@ fn serve(shared: &Connections, number: usize, place: &Place, inlet: impl Inlet, 
 }
 
 fn take(shared: &Connections, number: usize, mut inlet: impl Inlet, mut taker: impl Taker) {
-    let spins = shared.job.load.spins();
+    let busy_wait = shared.job.load.busy_wait();
     let (tally, batches) = (shared.counters.tally(number), shared.counters.batches(number));
     let Some(mut worker) = Worker::await_start(shared, number) else { return };
     let mut heard = worker.now;
@@ -213,7 +213,7 @@ fn take(shared: &Connections, number: usize, mut inlet: impl Inlet, mut taker: i
             (0..shared.job.load.connections as usize).for_each(|flow| worker.concluded(flow));
             return;
         }
-        if spins {
+        if busy_wait {
             std::hint::spin_loop();
             continue;
         }

@@ -343,7 +343,7 @@ fn finish(
         counters: Counters::new(strands, strands),
         source_bytes: LONGEST_CALL_BYTES,
         scratch_bytes: READ_BYTES,
-        spins: false,
+        busy_wait: false,
     };
     let shared = Shared::new(job, cpus_of(job)?, needs, cancel)?;
     Prepared::new(Strands { shared, live }, SocketOptionsObtained::default(), 0)

@@ -290,8 +290,8 @@ fn exchanges(load: &Network) -> Result<(), LoadError> {
             "leave it away, or take a stream over tcp; a reader of requests must not wait for more",
         ),
         (
-            exchange.spins && load.engine != Engine::Epoll,
-            "spins",
+            exchange.busy_wait && load.engine != Engine::Epoll,
+            "busy_wait",
             "looking again and again",
             "take engine epoll: blocking calls and io_uring sleep in the kernel",
         ),

@@ -54,8 +54,8 @@ pub(super) fn supports(load: &Network) -> Result<(), LoadError> {
         (load.direction() != Direction::Forward, "direction", missing, "take forward"),
         (stream.discards, "discards", "each datagram shows the trial's token", "leave it away"),
         (
-            load.spins() && (by_io_uring || blocks),
-            "spins",
+            load.busy_wait() && (by_io_uring || blocks),
+            "busy_wait",
             "only who asks by epoll or on a ring, and who answers by calls or on one, can look again and again",
             "take the client epoll, and the server epoll, recvfrom, recvmsg, recvmmsg or segments",
         ),

@@ -79,7 +79,7 @@ impl<'a> Worker<'a> {
             std::hint::spin_loop();
             worker.tick();
         }
-        if shared.spins {
+        if shared.busy_wait {
             // Who never sleeps would keep everybody else from its CPU until the first bytes come, and the other end may be
             // one of them.
             worker.give_way();

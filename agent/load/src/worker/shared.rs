@@ -47,7 +47,7 @@ pub(crate) struct Needs {
     /// Bytes of one call that receives; 0: none does.
     pub scratch_bytes: usize,
     /// Whether workers look again and again instead of waiting.
-    pub spins: bool,
+    pub busy_wait: bool,
 }
 
 /// Made once a job, before its threads.
@@ -62,7 +62,7 @@ pub(crate) struct Shared {
     pub realtime: Result<(), String>,
     pub source: SendSource,
     /// Whether workers look again and again instead of waiting.
-    pub spins: bool,
+    pub busy_wait: bool,
     /// Whether workers may look at the clock without rest to begin on time.
     pub may_spin: bool,
     scratches: Vec<ReceiveScratch>,
@@ -97,7 +97,7 @@ impl Shared {
         cancel: &Cancel,
     ) -> Result<Self, LoadError> {
         let memory = |error: &io::Error| LoadError::refused(error, "get memory for buffers", "message_bytes");
-        let Needs { workers, counters, source_bytes, scratch_bytes, spins } = needs;
+        let Needs { workers, counters, source_bytes, scratch_bytes, busy_wait } = needs;
         let realtime = if workers <= cpus.len() {
             realtime::available()
         } else {
@@ -109,7 +109,7 @@ impl Shared {
         // Each worker has a CPU, of those that were given to the job, and no quota that this would use up.
         let alone = !job.cpus.is_empty() && workers <= cpus.len() && job.cpu_quota_percent.is_none();
         Ok(Shared {
-            spins,
+            busy_wait,
             may_spin: alone && counters.open_loop.is_some(),
             counters: Arc::new(counters),
             marks: (0..workers).map(|_| Mark::default()).collect(),

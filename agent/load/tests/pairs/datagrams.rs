@@ -310,7 +310,7 @@ fn a_server_that_looks_again_and_again_never_sleeps() {
     for (engine, syscalls) in [(Engine::Epoll, Syscalls::ReadWrite), (Engine::Threads, Syscalls::Batch)] {
         let mut sender = exchange(Role::Send, Engine::Epoll, Syscalls::ReadWrite, 3, 1);
         let mut receiver = exchange(Role::Receive, engine, syscalls, 3, 1);
-        (sender.exchange().spins, receiver.exchange().spins) = (true, true);
+        (sender.exchange().busy_wait, receiver.exchange().busy_wait) = (true, true);
         let (sent, received) = run_until(&sender, &receiver, |sent, _| sent.totals.operations > 3);
         let (asked, answered) = (sent.totals.datagrams, received.totals.datagrams);
         for finished in [&sent, &received] {
@@ -326,12 +326,12 @@ fn a_server_that_looks_again_and_again_never_sleeps() {
     assert_eq!(
         supports(
             &with(asking, |job| {
-                job.exchange().spins = true;
+                job.exchange().busy_wait = true;
             })
             .load
         )
         .unwrap_err()
         .place,
-        "spins"
+        "busy_wait"
     );
 }

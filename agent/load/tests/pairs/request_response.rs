@@ -93,9 +93,9 @@ fn who_looks_again_and_again_exchanges_the_same_and_ends() {
     for transport in [Transport::Tcp, Transport::Unix] {
         for (asks, answers) in [(true, true), (true, false), (false, true)] {
             // One connection: those who look again and again and share a CPU wait for each other.
-            let of = |role, spins| {
+            let of = |role, busy_wait| {
                 with(crate::pair::over(transport, exchange(role, Engine::Epoll, 1, 700, 9_000)), |job| {
-                    job.exchange().spins = spins;
+                    job.exchange().busy_wait = busy_wait;
                 })
             };
             let (mut sender, mut receiver) = (of(Role::Send, asks), of(Role::Receive, answers));
@@ -118,10 +118,10 @@ fn who_looks_again_and_again_exchanges_the_same_and_ends() {
 #[test]
 fn who_sleeps_in_the_kernel_cannot_look_again_and_again() {
     let asking = exchange(Role::Send, Engine::Epoll, 1, 64, 64);
-    assert_eq!(supports(&with(asking.clone(), |job| job.exchange().spins = true).load), Ok(()));
+    assert_eq!(supports(&with(asking.clone(), |job| job.exchange().busy_wait = true).load), Ok(()));
     let refused = with(asking, |job| {
         job.load.engine = Engine::Threads;
-        job.exchange().spins = true;
+        job.exchange().busy_wait = true;
     });
-    assert_eq!(supports(&refused.load).unwrap_err().place, "spins");
+    assert_eq!(supports(&refused.load).unwrap_err().place, "busy_wait");
 }

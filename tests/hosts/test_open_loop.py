@@ -45,9 +45,7 @@ def points(folder: Path, settings: str, factors: str) -> list[dict[str, dict[str
 @pytest.mark.root
 @pytest.mark.parametrize("engine", ["threads", "epoll"])
 def test_a_rate_is_offered_by_every_law(engine: str, tmp_path: Path) -> None:
-    settings = (
-        f"engine: {engine}, connections: 8, rate: 2000, on: 5ms, off: 45ms, size: 64, response_size: 64"
-    )
+    settings = f"engine: {engine}, connections: 8, rate: 2000, burst_on: 5ms, burst_off: 45ms, size: 64, response_size: 64"
     found = points(tmp_path, settings, "arrivals: [constant, poisson, bursty]")
     for point in found:
         offered = point["offered_operations_per_s"]["estimate"]

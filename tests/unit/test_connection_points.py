@@ -22,7 +22,7 @@ workload: {{kind: request_response, sender: client, receiver: server, {settings}
     ("settings", "more"),
     [
         # Each key has an effect at one of the points.
-        ("rate: 100, on: 1ms", "factors: {arrivals: [closed, bursty]}"),
+        ("rate: 100, burst_on: 1ms", "factors: {arrivals: [closed, bursty]}"),
         ("nagle: on", "factors: {transport: [unix, tcp]}"),
         ("", "factors: {variant: {levels: [a, b], together: {transport: [tcp, udp], server_engine: [epoll, packet_v3]}}}"),
         ("engine: epoll, queue_depth: 4", ""),

@@ -94,7 +94,7 @@ def longest_silence_s(settings: dict[str, Level]) -> float:
         ({}, 0.0),
         ({"rate": 1000}, 0.002),
         ({"rate": 2, "arrivals": "poisson"}, 10.5),
-        ({"rate": 100, "arrivals": "bursty", "on": 500_000_000, "off": 4_000_000_000}, 4.21),
+        ({"rate": 100, "arrivals": "bursty", "burst_on": 500_000_000, "burst_off": 4_000_000_000}, 4.21),
     ],
 )
 def test_how_long_nothing_may_arrive_follows_from_the_law(

@@ -23,13 +23,10 @@ _CACHE = {"any": "leave", "no": "drop", "yes": "warm", "each_pass": "each_pass"}
 
 
 def load_settings(settings: Mapping[str, Level]) -> dict[str, Level]:
-    """The settings in the words of a load over connections: workers are its connections, arrivals have their times."""
-    named = {"on": "on_time", "off": "off_time"}
-    times = {name: settings[own] for name, own in named.items() if own in settings}
+    """The settings in the words of a load over connections: workers are its connections."""
     greatest, _ = block_of(settings)
     return {
         **settings,
-        **times,
         "connections": settings.get("workers", 1),
         "size": greatest,
         "transport": "null",

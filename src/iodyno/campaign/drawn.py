@@ -43,8 +43,8 @@ def arrivals(settings: Mapping[str, Level], seed: int) -> dict[str, Any] | None:
     elif law == "bursty":
         described = {
             "law": "on_off",
-            "on_ns": settings.get("on", 10_000_000),
-            "off_ns": settings.get("off", 90_000_000),
+            "on_ns": settings.get("burst_on", 10_000_000),
+            "off_ns": settings.get("burst_off", 90_000_000),
         }
     else:
         described = {"law": law}

@@ -43,7 +43,7 @@ _NO_RIGHT = (strerror(EPERM), strerror(EACCES))
 _NOT_MET = ("cannot connect", "cannot listen")
 """Messages of an agent that does not reach the other end, or has not the address at which it is to be reached."""
 _SLOW = ("think", "reader_think", "compute", "sender_quota", "receiver_quota", "quota", "device_limit")
-_ARRIVALS = ("rate", "arrivals", "rate_of", "on", "off")
+_ARRIVALS = ("rate", "arrivals", "rate_of", "burst_on", "burst_off")
 _TEST_MOST = {"size": 1 << 20, "response_size": 1 << 20, "queue_depth": 16}
 
 

@@ -88,8 +88,8 @@ _ARRIVALS = (
         like="trace(file)",
     ),
     Parameter("rate_of", "word", "Whose rate it is.", words=("job", "connection"), default="job"),
-    Parameter("on", "duration", "Time with arrivals of bursty ones.", high=10**12, default=10_000_000),
-    Parameter("off", "duration", "Time without arrivals of bursty ones.", high=10**12, default=90_000_000),
+    Parameter("burst_on", "duration", "Time with arrivals of bursty ones.", high=10**12, default=10_000_000),
+    Parameter("burst_off", "duration", "Time without arrivals of bursty ones.", high=10**12, default=90_000_000),
     Parameter("burst", "count", "Operations made one after the other, before a pause or at an arrival.",
               high=10**6, default=1),
 )  # fmt: skip

@@ -30,7 +30,7 @@ Mistakes = list[tuple[tuple[str, ...], str]]
 """Mistakes, each as the parameters that are to blame, the first one first, and a sentence."""
 
 CONCERNED = (
-    "transport", "engine", "syscalls", "client_engine", "server_engine", "rate", "arrivals", "on", "off", "burst", "sizes", "response_size",
+    "transport", "engine", "syscalls", "client_engine", "server_engine", "rate", "arrivals", "burst_on", "burst_off", "burst", "sizes", "response_size",
     "queue_depth", "multiplexed", "nagle", "path", "link_rate", "direction",
 )  # fmt: skip
 """The parameters that are looked at, beside tunables."""
@@ -53,8 +53,8 @@ def law_of(point: Point) -> str:
 
 _EFFECTS: Mapping[str, tuple[Callable[[Point], bool], str]] = {
     "rate": (lambda point: law_of(point) != "closed", "arrivals that are not closed"),
-    "on": (lambda point: law_of(point) == "bursty", "arrivals: bursty"),
-    "off": (lambda point: law_of(point) == "bursty", "arrivals: bursty"),
+    "burst_on": (lambda point: law_of(point) == "bursty", "arrivals: bursty"),
+    "burst_off": (lambda point: law_of(point) == "bursty", "arrivals: bursty"),
     "nagle": (lambda point: point.get("transport", "tcp") in _OF_TCP, "transport tcp or tls"),
 }
 """Condition under which a parameter has an effect at all, and its words."""

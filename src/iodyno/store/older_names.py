@@ -36,6 +36,10 @@ _RENAMED_SETTINGS: Mapping[str, str] = {
     "answer": "response_size",
     "client": "client_engine",
     "depth": "queue_depth",
+    "off": "burst_off",
+    "off_time": "burst_off",
+    "on": "burst_on",
+    "on_time": "burst_on",
     "server": "server_engine",
 }
 """Settings before version 6 whose names are words of something else, too."""

@@ -38,7 +38,7 @@ def _asked(target: Path) -> Experiment:
         "name": "block-sensor",
         "hosts": {"client": {"access": "local"}},
         "workload": {
-            **{"kind": "disk", "on": "client", "target": str(target), "working_set": "64MiB"},
+            **{"kind": "disk", "hosts": "client", "target": str(target), "working_set": "64MiB"},
             **{"direct": "on", "syscalls": "io_uring"},
         },
         "factors": {"queue_depth": [16]},

@@ -31,7 +31,7 @@ async def _row(name: str, keys: str, trials: int) -> dict[str, object]:
     with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
         text = (
             f"name: start-skew\nhosts: {{client: {{access: netns, count: {CLIENTS}}}}}\n"
-            f"workload: {{kind: disk, on: client, target: {folder}/work.dat, working_set: 16MiB, {keys}}}\n"
+            f"workload: {{kind: disk, hosts: client, target: {folder}/work.dat, working_set: 16MiB, {keys}}}\n"
             f"design: {{kind: full_factorial, replicates: {trials}}}\n"
             "windows: {warm_up: 50ms, measured: 200ms, drain: 50ms, interval: 100ms}\n"
             "limits: {background_window: 100ms}\nprofile: off\n"

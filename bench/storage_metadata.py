@@ -67,7 +67,7 @@ def _by_agent(engine: str, threads: int) -> float:
         keys = {
             "name": "meta",
             "hosts": {CLIENT: {"access": "local"}},
-            "workload": {"kind": "files", "on": CLIENT, "target": folder, "program": text},
+            "workload": {"kind": "files", "hosts": CLIENT, "target": folder, "program": text},
         }
         workload = parse_experiment(experiment_text(keys), environment={}).workload
         settings = dict(workload.settings)

@@ -80,7 +80,7 @@ KINDS = {
     "run, volumes": Kind(
         "run",
         "hosts: {client: {access: netns}}\n"
-        "workload: {kind: disk, on: client, working_set: 1MiB, direct: on, volume_folder: FOLDER}\n"
+        "workload: {kind: disk, hosts: client, working_set: 1MiB, direct: on, volume_folder: FOLDER}\n"
         "factors: {volume: [loop, nbd], read: [0%, 100%]}\ndesign: {replicates: 1}\n",
         victims=("lab", "agent"),
         on_volume=True,

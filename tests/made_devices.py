@@ -30,7 +30,7 @@ def asked(
     keys = {
         "name": "disks",
         "hosts": hosts,
-        "workload": {"kind": "disk", "on": "client", "working_set": "8MiB", **settings},
+        "workload": {"kind": "disk", "hosts": "client", "working_set": "8MiB", **settings},
         "factors": factors,
         "design": {"replicates": 1},
         "windows": {"warm_up": "100ms", "measured": measured, "drain": "0s", "interval": "100ms"},

@@ -182,7 +182,7 @@ def disk(
         "name": "disk",
         "question": "How many operations does this target do, how fast, and at what cost?",
         "hosts": {"client": host},
-        "workload": {"kind": DISK.name, "on": "client", **settings},
+        "workload": {"kind": DISK.name, "hosts": "client", **settings},
         "factors": factors,
         "design": {"replicates": repeat},
         **({"prove": prove} if prove else {}),

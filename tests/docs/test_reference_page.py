@@ -60,10 +60,10 @@ def page() -> str:
         " where no kind is named, all have the key.",
         table(("key", "what it may be", "left out", "meaning"), parameter_rows(network)),
         "## The workload `disk`",
-        "`on`: its hosts; `each`: settings of one of them.",
+        "`hosts`: who does it; `each`: settings of one of them.",
         table(("key", "what it may be", "left out", "meaning"), parameter_rows((DISK,))),
         "## The workloads `files` and `script`",
-        "`files`: `on` its hosts, `program` a personality of Filebench. `script`: `profile`, `sender`,\n"
+        "`files`: `hosts`, `program` a personality of Filebench. `script`: `profile`, `sender`,\n"
         "`receiver`, `more_receivers`; of the keys of a network it has `path`, `link_*` and `*_quota`.\n"
         "Variables of personality or profile are keys, too.",
         table(("key", "what it may be", "left out", "meaning"), parameter_rows((FILES,))),

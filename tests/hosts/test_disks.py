@@ -467,7 +467,7 @@ def test_a_file_system_that_fills_during_the_load_fails_its_trial_and_costs_no_o
         f"""
 name: fills
 hosts: {{client: {{access: local}}}}
-workload: {{kind: files, on: client, target: {small}, program: fills.f}}
+workload: {{kind: files, hosts: client, target: {small}, program: fills.f}}
 factors: {{io: [4KiB, 16MiB]}}
 design: {{kind: ladder, along: io, direction: up, replicates: 1}}
 windows: {{warm_up: 0s, measured: 300ms, interval: 100ms}}

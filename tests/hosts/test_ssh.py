@@ -296,7 +296,7 @@ def test_files_of_a_personality_are_made_used_again_checked_and_removed_over_ssh
                         "name": "tree",
                         "hosts": {"client": {"access": "ssh", **place.options}},
                         "workload": {
-                            **{"kind": "files", "on": "client", "target": str(there)},
+                            **{"kind": "files", "hosts": "client", "target": str(there)},
                             **{"program": TREE, **more},
                         },
                         "design": {"replicates": 1 if more else 2},
@@ -347,7 +347,7 @@ def test_a_server_that_is_restarted_in_the_middle_of_a_trial_costs_an_attempt(tm
         keys = {
             "name": "restarted",
             "hosts": {"client": {"access": "ssh", **place.options}},
-            "workload": {"kind": "disk", "on": "client", "target": "null"},
+            "workload": {"kind": "disk", "hosts": "client", "target": "null"},
             "design": {"replicates": 1},
             "windows": {"warm_up": "0s", "measured": "1s", "interval": "100ms"},
             "limits": {"retries": 1, "background_window": "100ms", "background": 1.0},

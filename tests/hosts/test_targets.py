@@ -79,7 +79,7 @@ def over_ssh(place: SshPlace, target: Path) -> dict[str, Any]:
         "hosts": {"client": {"access": "ssh", **place.options}},
         "workload": {
             "kind": "disk",
-            "on": "client",
+            "hosts": "client",
             "target": str(target),
             "working_set": "4MiB",
         },
@@ -445,7 +445,7 @@ def test_a_device_that_only_loads_have_written_to_may_be_used_again(
             "name": "again",
             "hosts": {"client": {"access": "local"}},
             "workload": {
-                **{"kind": "disk", "on": "client", "target": device, "working_set": "8MiB"},
+                **{"kind": "disk", "hosts": "client", "target": device, "working_set": "8MiB"},
                 **{"read": "0%", "block": "12KiB", **asked},
             },
             "design": {"replicates": 1},

@@ -193,7 +193,7 @@ def test_the_page_cache_of_a_server_is_made_and_proved_for_several_clients(
                 "name": "served",
                 "hosts": {"client": {"access": "netns", "count": 2}},
                 "workload": {
-                    **{"kind": "disk", "on": "client", "volume": "nbd", "working_set": "8MiB"},
+                    **{"kind": "disk", "hosts": "client", "volume": "nbd", "working_set": "8MiB"},
                     **{"direct": "on", "volume_folder": str(folder)},
                 },
                 "factors": {
@@ -243,7 +243,13 @@ def test_a_stream_that_comes_round_is_uncached_again(tmp_path: Path, folder: Pat
             "name": "round",
             "hosts": {"client": {"access": "netns"}},
             "workload": {
-                **{"kind": "disk", "on": "client", "volume": "nbd", "working_set": "64MiB", "direct": "on"},
+                **{
+                    "kind": "disk",
+                    "hosts": "client",
+                    "volume": "nbd",
+                    "working_set": "64MiB",
+                    "direct": "on",
+                },
                 **{"pattern": "sequential", "server_cached": "no", "volume_folder": str(folder)},
                 # A round takes a second, so that the cache is looked at often enough.
                 "device_delay": "2ms",
@@ -335,7 +341,7 @@ def test_the_roles_of_a_network_volume_add_up(tmp_path: Path, folder: Path) -> N
         f"""
 name: volume
 hosts: {{client: {{access: netns}}}}
-workload: {{kind: disk, on: client, working_set: 16MiB, volume_folder: {folder}, direct: on, workers: 2}}
+workload: {{kind: disk, hosts: client, working_set: 16MiB, volume_folder: {folder}, direct: on, workers: 2}}
 factors: {{volume: [loop, nbd]}}
 design: {{replicates: 1}}
 windows: {{warm_up: 100ms, measured: 600ms, interval: 100ms}}
@@ -368,7 +374,7 @@ def test_a_server_that_is_killed_under_a_load_is_one_clear_error(tmp_path: Path,
                 "name": "killed",
                 "hosts": {"client": {"access": "local"}},
                 "workload": {
-                    **{"kind": "disk", "on": "client", "working_set": "8MiB", "direct": "on"},
+                    **{"kind": "disk", "hosts": "client", "working_set": "8MiB", "direct": "on"},
                     **{"volume_folder": str(folder)},
                 },
                 "factors": {"volume": ["nbd"]},

@@ -35,7 +35,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "name": "disks",
         "hosts": {"client": {"access": "simulated", "truth": truth}},
         "workload": {
-            "kind": "disk", "on": "client", "target": "/data/file", "working_set": "1GiB", "syscalls": "io_uring",
+            "kind": "disk", "hosts": "client", "target": "/data/file", "working_set": "1GiB", "syscalls": "io_uring",
             "queue_depth": 4,
         },
         "factors": {"read": ["0%", "100%"], "block": ["4KiB", "8KiB"]},
@@ -82,7 +82,7 @@ def beside_neighbours(folder: Path, **truth: Any) -> dict[str, Estimate]:
         "name": "neighbours",
         "hosts": {"client": host},
         "workload": {
-            "kind": "disk", "on": "client", "target": "/data/file", "working_set": "1GiB", "syscalls": "io_uring",
+            "kind": "disk", "hosts": "client", "target": "/data/file", "working_set": "1GiB", "syscalls": "io_uring",
             "queue_depth": 4,
         },
         "design": {"replicates": 3},

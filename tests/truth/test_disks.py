@@ -45,7 +45,7 @@ def asked(
         "name": "disks",
         "hosts": {"client": {"access": "simulated", "count": count, "truth": {**TRUTH, **(truth or {})}}},
         "workload": {
-            "kind": "disk", "on": "client", "target": "/data/file", "working_set": "1GiB", "syscalls": "io_uring",
+            "kind": "disk", "hosts": "client", "target": "/data/file", "working_set": "1GiB", "syscalls": "io_uring",
             **settings,
         },
         "factors": factors or {"queue_depth": [1, 16]},

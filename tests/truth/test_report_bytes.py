@@ -42,7 +42,7 @@ def campaign(folder: Path) -> Dataset:
                 "question": "What does an operation cost?",
                 "hosts": {"client": {"access": "simulated", "truth": {"disk_iops": 20_000, "seed": 7}}},
                 "workload": {
-                    "kind": "disk", "on": "client", "target": "/data/file", "working_set": "1GiB",
+                    "kind": "disk", "hosts": "client", "target": "/data/file", "working_set": "1GiB",
                     "syscalls": "io_uring", "read": "70%",
                 },
                 "factors": {"queue_depth": DEPTHS, "block": BLOCKS},

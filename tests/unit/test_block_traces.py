@@ -156,7 +156,7 @@ def replayed(trace: Path, folder: Path, **more: str) -> CampaignOutcome:
         "name": "replay",
         "hosts": {"client": {"access": "simulated"}},
         "workload": {
-            "kind": "disk", "on": "client", "target": "/data/file", "working_set": "16MiB", "replay": str(trace), **more
+            "kind": "disk", "hosts": "client", "target": "/data/file", "working_set": "16MiB", "replay": str(trace), **more
         },
         "design": {"replicates": 1},
         "windows": {"warm_up": "0s", "measured": "200ms", "drain": "0s", "interval": "100ms"},

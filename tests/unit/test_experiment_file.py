@@ -132,7 +132,7 @@ def test_hosts_hold_their_options_in_base_units() -> None:
 
 @pytest.mark.parametrize("written", ["null", '"null"', "~"])
 def test_the_null_target_needs_no_quotes(written: str) -> None:
-    text = f"name: a\nhosts: {{h: {{access: local}}}}\nworkload: {{kind: disk, on: h, target: {written}, working_set: 1MiB}}\n"
+    text = f"name: a\nhosts: {{h: {{access: local}}}}\nworkload: {{kind: disk, hosts: h, target: {written}, working_set: 1MiB}}\n"
     assert parse_experiment(text).workload.settings["target"] == "null"
 
 

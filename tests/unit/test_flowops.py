@@ -25,7 +25,7 @@ define process name=p { thread name=t,instances=$threads {
 """
 EXPERIMENT = """name: files
 hosts: {{client: {{access: simulated{count}}}}}
-workload: {{kind: files, on: client, target: /srv/t, program: p.f, files: 20}}
+workload: {{kind: files, hosts: client, target: /srv/t, program: p.f, files: 20}}
 factors: {{threads: [1, 4]}}
 design: {{replicates: 2}}
 windows: {{warm_up: 0s, measured: 1s, drain: 0s, interval: 100ms}}
@@ -101,7 +101,7 @@ def test_the_report_has_a_row_for_each_flowop_and_the_summary_line(
         (("p.f, files: 20", "p.f"), None),
         (("threads: [1, 4]", "threads: [1, -4]"), "found -4"),
         (("program: p.f, ", ""), "the file of a personality, or its text"),
-        (("on: client", "on: server"), "found 'server', allowed: client"),
+        (("hosts: client", "hosts: server"), "found 'server', allowed: client"),
     ],
 )
 def test_a_mistake_in_the_experiment_is_one_error(

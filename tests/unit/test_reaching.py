@@ -218,7 +218,7 @@ def test_what_is_no_host_is_refused(to: str) -> None:
 def test_each_host_of_a_group_has_its_own_target() -> None:
     def hosts(to: str, count: int, **more: Any) -> list[tuple[str, Any, Any]]:
         host = {"access": "ssh", "to": to, "count": count, **more}
-        workload = {"kind": "disk", "on": "node", "target": "null"}
+        workload = {"kind": "disk", "hosts": "node", "target": "null"}
         keys = {"name": "x", "hosts": {"node": host}, "workload": workload}
         found = parse_experiment(experiment_text(keys), environment={}).hosts.values()
         return [(host.name, host.options["to"], host.options.get("port")) for host in found]

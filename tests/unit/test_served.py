@@ -157,7 +157,7 @@ def asked(count: int, factors: Mapping[str, Any], **settings: Any) -> Any:
     keys = {
         "name": "served",
         "hosts": {"client": {"access": "netns", "count": count}},
-        "workload": {"kind": "disk", "on": "client", "working_set": "8MiB", **settings},
+        "workload": {"kind": "disk", "hosts": "client", "working_set": "8MiB", **settings},
         "factors": factors,
     }
     return parse_experiment(experiment_text(keys), environment={})

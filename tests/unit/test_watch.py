@@ -105,7 +105,7 @@ def test_what_is_seen_live_is_what_is_stored(followed: tuple[Path, Following]) -
 def test_so_it_is_with_a_load_of_several_classes(tmp_path: Path) -> None:
     text = (
         "name: disk\nquestion: What does it carry?\nhosts: {client: {access: simulated, count: 2}}\n"
-        'workload: {kind: disk, "on": client, target: /nowhere/target, working_set: 1MiB, read: 50%}\n'
+        "workload: {kind: disk, hosts: client, target: /nowhere/target, working_set: 1MiB, read: 50%}\n"
         "factors: {block: [4KiB]}\ndesign: {replicates: 1}\n"
         "windows: {warm_up: 100ms, measured: 500ms, drain: 50ms, interval: 100ms}\n"
     )

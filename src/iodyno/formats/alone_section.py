@@ -34,11 +34,11 @@ def read(reading: Reading, described: Workload, written: Any, path: Path) -> Wor
     if described.name == DISK.name:
         written = _with_target(reading, written, path)
     section = reading.section(model.sections_of(described)[0], written, path)
-    on = written.get("on")
-    named = [on] if isinstance(on, str) else on if isinstance(on, list) else []
+    hosts = written.get("hosts")
+    named = [hosts] if isinstance(hosts, str) else hosts if isinstance(hosts, list) else []
     for name in named:
         if isinstance(name, str) and name not in reading.groups and name not in reading.host_names:
-            reading.note((*path, "on"), unknown(name, [*reading.groups]))
+            reading.note((*path, "hosts"), unknown(name, [*reading.groups]))
             return None
     if section is None:
         return None

@@ -282,7 +282,7 @@ _ENDS: dict[str, Any] = {
     "receiver": (Annotated[str, _HOST_NAME], Field(description="The host that receives.")),
 }
 _ALONE: dict[str, Any] = {
-    "on": (
+    "hosts": (
         Annotated[Any, _HOST_NAMES],
         Field(description="The host, the hosts of one name with `count`, or a list of hosts, that do it."),
     ),

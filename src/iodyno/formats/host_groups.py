@@ -55,7 +55,7 @@ def check(plain: Any, groups: Mapping[str, Sequence[str]], note: Note) -> None:
     for key, names in groups.items():
         here: Path = ("hosts", key)
         if len(names) > 1 and not alone(plain):
-            text = f"found {len(names)}, which a workload with `on` takes (disk); allowed: 1 at each end"
+            text = f"found {len(names)}, which a workload with `hosts` takes (disk); allowed: 1 at each end"
             note((*here, "count"), text)
         for name in names:
             if name in owners:

@@ -28,7 +28,14 @@ from iodyno.core.workload import FILES, Workload
 
 Kind = Literal["size", "count", "switch", "text"]
 
-RESERVED = ("kind", "on", "program", "path", "variant", *(parameter.name for parameter in FILES.parameters))
+RESERVED = (
+    "kind",
+    "hosts",
+    "program",
+    "path",
+    "variant",
+    *(parameter.name for parameter in FILES.parameters),
+)
 """Names that mean something else in the section `workload` of an experiment."""
 
 

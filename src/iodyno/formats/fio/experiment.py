@@ -76,7 +76,7 @@ def experiment_keys(
         settings, varied = _varied(jobs, file) if len(jobs) > 1 else (dict(jobs[0].settings), {})
         if factors and len(jobs) == 1:
             varied = {name: [settings.pop(name)] for name in _VARIED if name in settings}
-        workload = {"kind": "disk", "on": CLIENT, **settings}
+        workload = {"kind": "disk", "hosts": CLIENT, **settings}
     if together and len(hosts) > 1:
         for host, job in zip(hosts.values(), jobs, strict=True):
             _pin(host, job)
@@ -231,7 +231,7 @@ def _of_files(jobs: Sequence[Job], file: str, notes: list[str]) -> Keys:
     files = replace(first.files, count=count, threads=threads)
     return {
         "kind": "files",
-        "on": CLIENT,
+        "hosts": CLIENT,
         "target": files.directory,
         "program": files.personality(first.name),
     }
@@ -250,7 +250,7 @@ def _parallel(jobs: Sequence[Job], host: Keys) -> tuple[Keys, Keys]:
         name: {key: value for key, value in job.settings.items() if key not in shared}
         for name, job in zip(names, jobs, strict=True)
     }
-    workload = {"kind": "disk", "on": names, **shared, "each": {k: v for k, v in each.items() if v}}
+    workload = {"kind": "disk", "hosts": names, **shared, "each": {k: v for k, v in each.items() if v}}
     return {name: dict(host) for name in names}, workload
 
 

@@ -75,7 +75,7 @@ def experiment_keys(
         "hosts": hosts_keys(to),
         "workload": {
             "kind": "files",
-            "on": CLIENT,
+            "hosts": CLIENT,
             **({"target": directory} if directory != "/" else {}),
             **({"remove": True} if remove else {}),
             **settings,

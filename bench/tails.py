@@ -22,8 +22,8 @@ from iodyno.strategies.fixed import Fixed
 TEXT = """
 name: tails
 hosts: {client: {access: netns}, server: {access: netns}}
-workload: {kind: request_response, sender: client, receiver: server, connections: 64, size: 64B, response_size: 64B, rate: 20000/s,
-           arrivals: poisson, engine: epoll}
+workload: {kind: request_response, sender: client, receiver: server, connections: 64, size: 64B, response_size: 64B,
+           rate: 20000/s, arrivals: poisson, engine: epoll}
 profile: false
 windows: {warm_up: 500ms, measured: 4s}
 design: {replicates: 1}
@@ -64,7 +64,7 @@ async def run(pairs: int) -> list[dict[str, object]]:
 def _times_ms(folder: Path) -> Iterator[tuple[str, float]]:
     outcomes = analyse(read_dataset(folder)).points[0].outcomes
     for percentile in PERCENTILES:
-        value = outcomes[f"response_time_{percentile}_ns"].estimate
+        value = outcomes[f"latency_from_schedule_{percentile}_ns"].estimate
         assert value is not None
         yield percentile, value / 1e6
 

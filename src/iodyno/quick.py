@@ -23,12 +23,12 @@ _OUTCOMES = (
     "missed_arrivals_ratio",
     "loss_ratio",
     "connection_fairness",
-    "response_time_p50_ns",
-    "response_time_p99_ns",
-    "write_service_time_mean_ns",
-    "write_service_time_p50_ns",
-    "write_service_time_p99_ns",
-    "write_service_time_p999_ns",
+    "latency_from_schedule_p50_ns",
+    "latency_from_schedule_p99_ns",
+    "latency_mean_ns",
+    "latency_p50_ns",
+    "latency_p99_ns",
+    "latency_p999_ns",
 )
 _OPEN_FLOWS = 64
 """Flows of an open loop where none are asked for. chosen: with one, an arrival waits whenever a request is under way,
@@ -38,8 +38,8 @@ _REQUEST = "64"
 _OPEN_ONLY = {
     "offered_operations_per_s",
     "missed_arrivals_ratio",
-    "response_time_p50_ns",
-    "response_time_p99_ns",
+    "latency_from_schedule_p50_ns",
+    "latency_from_schedule_p99_ns",
 }
 
 

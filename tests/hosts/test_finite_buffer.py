@@ -19,8 +19,8 @@ name: port
 question: What does a port with two buffers lose?
 hosts: {client: {access: netns}, server: {access: netns}}
 workload:
-  {kind: request_response, sender: client, receiver: server, transport: udp, client_engine: epoll, connections: 32, queue_depth: 8,
-   size: 1458B, response_size: 64B, arrivals: poisson, link_rate: 12000000, link_burst: 1500B, link_frames: 1}
+  {kind: request_response, sender: client, receiver: server, transport: udp, client_engine: epoll, connections: 32,
+   queue_depth: 8, size: 1458B, response_size: 64B, arrivals: poisson, link_rate: 12000000, link_burst: 1500B, link_frames: 1}
 factors: {rate: [100, 800, 1500]}
 design: {replicates: 1, seed: 1}
 windows: {warm_up: 200ms, measured: 2s, drain: 250ms, interval: 250ms}

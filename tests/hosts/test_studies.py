@@ -106,7 +106,7 @@ def test_storage_latency(tmp_path: Path) -> None:
     }
     _, held = campaign_of("storage-latency.yaml", changes, tmp_path)
     # A request waits until the timer of the server's device is due; some come when it has just been set.
-    assert held["outcomes"]["write_service_time_p50_ns"]["estimate"] > 150_000
+    assert held["outcomes"]["latency_p50_ns"]["estimate"] > 150_000
 
 
 def test_storage_traffic(tmp_path: Path) -> None:

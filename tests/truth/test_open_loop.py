@@ -54,10 +54,10 @@ def test_rates_and_response_times_of_a_queue_with_one_server(tmp_path: Path) -> 
     # M/M/1 at a utilisation of 0.51 (the lateness keeps the server, too): exponential response times of this mean
     # (Kleinrock, Queueing Systems I, 3.2). What follows another is alike: some 2 % of standard error.
     mean = 51_000 / (1 - 0.51)
-    assert found["response_time_mean_ns"] == pytest.approx(mean, rel=0.1)
-    assert found["response_time_p50_ns"] == pytest.approx(mean * math.log(2), rel=0.1)
-    assert found["response_time_p99_ns"] == pytest.approx(mean * math.log(100), rel=0.15)
-    assert found["write_service_time_mean_ns"] == pytest.approx(SERVICE_NS, rel=0.03)
+    assert found["latency_from_schedule_mean_ns"] == pytest.approx(mean, rel=0.1)
+    assert found["latency_from_schedule_p50_ns"] == pytest.approx(mean * math.log(2), rel=0.1)
+    assert found["latency_from_schedule_p99_ns"] == pytest.approx(mean * math.log(100), rel=0.15)
+    assert found["latency_mean_ns"] == pytest.approx(SERVICE_NS, rel=0.03)
     assert found["lateness_p50_ns"] == pytest.approx(1_000, rel=0.01)
     assert point.finished == 4
     assert point.limiter.name == "offered_load"
@@ -76,7 +76,7 @@ def test_more_than_the_path_takes_is_the_paths_and_no_trial_is_void(tmp_path: Pa
     assert any(warning.code == "response_censored" for warning in summary.warnings)
     # An arrival at t is served at 2 t: those complete in the window waited for 0.1 to 0.83 s, and those that wait still
     # count with what they had waited. Without them the median would be 0.43 s.
-    assert 0.40e9 < (found["response_time_p50_ns"] or 0) < 0.65e9
+    assert 0.40e9 < (found["latency_from_schedule_p50_ns"] or 0) < 0.65e9
     assert point.limiter.name != "offered_load"
 
 
@@ -86,7 +86,7 @@ def test_a_generator_that_falls_behind_voids_its_trials(tmp_path: Path) -> None:
     assert point.finished == 0
     assert {trial.status for trial in summary.trials} == {"void"}
     assert all("the generator fell behind" in (trial.reason or "") for trial in summary.trials)
-    assert point.outcomes["response_time_p50_ns"].estimate is None
+    assert point.outcomes["latency_from_schedule_p50_ns"].estimate is None
     assert any(warning.code == "generator_behind" for warning in point.warnings)
     # 0.3 ms late every 10 ms: as good as on time.
     (point,) = campaign(tmp_path / "slow", rate=100, connections=64, lateness_ns=300_000).points

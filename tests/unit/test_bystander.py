@@ -139,17 +139,17 @@ def test_trials_with_few_operations_are_told_by_their_median() -> None:
             {"rate": str(rate)},
             {
                 "goodput_bits_per_s": about(5e9, 1e8, "bit/s"),
-                "bystander.response_time_p99_ns": Estimate(
+                "bystander.latency_from_schedule_p99_ns": Estimate(
                     None, None, None, 0, "ns", "none", missing="too few"
                 ),
-                "bystander.response_time_p50_ns": about(median, 1e4, "ns"),
+                "bystander.latency_from_schedule_p50_ns": about(median, 1e4, "ns"),
             },
         )
         for rate, median in ((1, 1e6), (2, 2e6))
     ]
     (trade,) = trades(points, {"rate": (1, 2)}, ("stream", "request_response"))
     assert [(felt.outcome, felt.better) for felt in trade.bystander] == [
-        ("bystander.response_time_p50_ns", False)
+        ("bystander.latency_from_schedule_p50_ns", False)
     ]
 
 

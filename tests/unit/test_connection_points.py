@@ -61,8 +61,8 @@ def test_a_bystander_is_looked_at_as_the_workload_is(settings: str, said: str) -
 
 
 BESIDE = (
-    "bystander: {kind: request_response, sender: client, receiver: server, transport: udp, client_engine: epoll, server_engine: segments, "
-    "response_size: 3000}\n"
+    "bystander: {kind: request_response, sender: client, receiver: server, transport: udp, client_engine: epoll, "
+    "server_engine: segments, response_size: 3000}\n"
 )
 
 

@@ -61,8 +61,8 @@ def exchanges(**changes: Any) -> made_summary.CampaignSummary:
         rate = (point.outcomes["goodput_bits_per_s"].estimate or 0.0) / 8192
         more = {
             "operations_per_s": made_summary.around(rate, "1/s"),
-            "write_service_time_mean_ns": made_summary.around(1e9 / rate, "ns"),
-            "write_service_time_p99_ns": made_summary.around(3e9 / rate, "ns"),
+            "latency_mean_ns": made_summary.around(1e9 / rate, "ns"),
+            "latency_p99_ns": made_summary.around(3e9 / rate, "ns"),
             "server_polls_per_s": made_summary.around(20.0, "1/s"),
             "sut.cpu_ns_per_operation": made_summary.around(9_000.0, "ns/operation"),
             "clients.cpu_ns_per_operation": made_summary.around(20_000.0, "ns/operation"),
@@ -78,16 +78,16 @@ def exchanges(**changes: Any) -> made_summary.CampaignSummary:
 
 
 def test_the_table_has_requests_their_times_and_what_was_asked_for() -> None:
-    made = exchanges(asked=("operations_per_s", "server_polls_per_s", "write_service_time_p99_ns"))
+    made = exchanges(asked=("operations_per_s", "server_polls_per_s", "latency_p99_ns"))
     table = source_tables(made)[0]
     titles = [column.title for column in table.columns]
-    own = ["Requests", "Throughput", "service mean", "server polls", "service p99"]
+    own = ["Requests", "Throughput", "latency mean", "server polls", "latency p99"]
     assert titles[titles.index("Requests") : titles.index("Limiter")] == own
     assert titles.count("ns/request") == 2 and "cycles/Kbyte" not in titles
 
 
 def test_bytes_per_cycle_stand_beside_the_times_where_they_are_asked_for() -> None:
-    made = exchanges(asked=("clients.bytes_per_cycle", "operations_per_s", "write_service_time_p99_ns"))
+    made = exchanges(asked=("clients.bytes_per_cycle", "operations_per_s", "latency_p99_ns"))
     points = tuple(
         replace(
             point,
@@ -101,7 +101,7 @@ def test_bytes_per_cycle_stand_beside_the_times_where_they_are_asked_for() -> No
     )
     table = source_tables(replace(made, points=points))[0]
     titles = [column.title for column in table.columns]
-    assert titles.count("bytes/cycle") == 2 and "ns/request" not in titles and "service p99" in titles
+    assert titles.count("bytes/cycle") == 2 and "ns/request" not in titles and "latency p99" in titles
 
 
 def test_the_server_comes_first_and_the_rate_before_its_cost() -> None:

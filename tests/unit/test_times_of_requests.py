@@ -10,7 +10,7 @@ from iodyno.analysis.factors import FactorLevels
 from iodyno.report.answer import answer
 from iodyno.report.sentences import sentences
 
-P50 = "write_service_time_p50_ns"
+P50 = "latency_p50_ns"
 
 
 def campaign(*asked: str, held_us: float = 200.0) -> made_summary.CampaignSummary:
@@ -49,10 +49,10 @@ def first(made: made_summary.CampaignSummary) -> list[str]:
 def test_the_time_of_a_request_is_told_where_it_is_asked_for_first() -> None:
     told = first(campaign(P50, "operations_per_s"))
     assert told[0] == (
-        "The median service time of a request is 50.0 [48.5, 51.5] us at the least (server.blanking 0us, transport udp) and"
+        "The median latency of a request is 50.0 [48.5, 51.5] us at the least (server.blanking 0us, transport udp) and"
         " 200.0 [194.0, 206.0] us at the most (server.blanking 100us, transport tcp): a factor of 4.00 [3.77, 4.25]."
     )
-    assert not [text for text in first(campaign("operations_per_s", P50)) if "service time" in text]
+    assert not [text for text in first(campaign("operations_per_s", P50)) if "latency" in text]
 
 
 def test_a_change_that_is_decided_goes_before_one_that_is_not() -> None:

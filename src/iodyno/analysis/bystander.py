@@ -16,13 +16,13 @@ from iodyno.core.workload import Level
 
 WATCHED: Mapping[str, tuple[str, ...]] = {
     "stream": ("goodput_bits_per_s",),
-    "request_response": ("operations_per_s", "response_time_p99_ns", "write_service_time_p99_ns"),
-    "connect_request_response": ("operations_per_s", "response_time_p99_ns", "write_service_time_p99_ns"),
+    "request_response": ("operations_per_s", "latency_from_schedule_p99_ns", "latency_p99_ns"),
+    "connect_request_response": ("operations_per_s", "latency_from_schedule_p99_ns", "latency_p99_ns"),
 }
 """By kind of workload, what its users feel."""
 INSTEAD: Mapping[str, str] = {
-    "response_time_p99_ns": "response_time_p50_ns",
-    "write_service_time_p99_ns": "write_service_time_p50_ns",
+    "latency_from_schedule_p99_ns": "latency_from_schedule_p50_ns",
+    "latency_p99_ns": "latency_p50_ns",
 }
 """Outcome that stands for one that cannot be had: trials with few operations have no 99th percentile."""
 

@@ -31,8 +31,8 @@ def round_trip_mean(trial: Trial) -> Measured:
     timeout_ns = int(job.get("response_timeout_ns") or 0)
     if given_up_ns(sender) > LOST_MOST * sum(time for _, time in parts):
         return missing(
-            f"requests were lost and waited for `response_timeout` ({timeout_ns / 1e6:g} ms): more than {LOST_MOST:.0%} of the time"
-            " that Little's law takes for round trips"
+            f"requests were lost and waited for `response_timeout` ({timeout_ns / 1e6:g} ms): more than {LOST_MOST:.0%} of the"
+            " time that Little's law takes for round trips"
         )
     mean_ns = sum(time for _, time in parts) / operations
     return Measured(

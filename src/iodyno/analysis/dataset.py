@@ -72,6 +72,12 @@ class Trial:
         return str(self.settings.get("direction", "forward"))
 
     @property
+    def kind(self) -> str:
+        """Kind of the workload as the jobs have it; empty where there is none."""
+        jobs = (host.manifest.get("job") or {} for host in self.hosts.values())
+        return next((str(job["workload"]) for job in jobs if "workload" in job), "")
+
+    @property
     def response_bytes(self) -> int:
         """Bytes of an answer; 0 where the load asks for none."""
         jobs = (host.manifest.get("job") or {} for host in self.hosts.values())

@@ -30,7 +30,7 @@ from iodyno.analysis.queueing.simulation import spread_of_runs
 from iodyno.core.outcome import Estimate
 from iodyno.core.workload import Level
 
-_MEAN = "write_service_time_mean_ns"
+_MEAN = "latency_mean_ns"
 OF_PARTS = frozenset({_MEAN})
 """Outcomes whose intervals are looked at, also where a point has several trials."""
 HEADERS_BYTES = 8 + 20 + 14

@@ -23,7 +23,7 @@ from iodyno.analysis.dataset import Trial
 from iodyno.analysis.measured import Measured, missing
 from iodyno.analysis.storage import block_times, cache, classes, devices, fairness, memory, roles
 from iodyno.core.disk_outcomes import NAMES_OF_DISKS, SERVER_BYTES
-from iodyno.core.outcome import OF_BYSTANDER, OUTCOMES
+from iodyno.core.outcome import OF_BYSTANDER, OUTCOMES, not_of
 from iodyno.core.volume import ROLES, SERVER
 
 
@@ -83,6 +83,10 @@ OF_TRIAL: Mapping[str, Callable[[Trial], Measured]] = {
     "write_service_time_p50_ns": partial(goodput.write_service_time_quantile, q=0.5),
     "write_service_time_p99_ns": partial(goodput.write_service_time_quantile, q=0.99),
     "write_service_time_p999_ns": partial(goodput.write_service_time_quantile, q=0.999),
+    "latency_mean_ns": goodput.write_service_time_mean,
+    "latency_p50_ns": partial(goodput.write_service_time_quantile, q=0.5),
+    "latency_p99_ns": partial(goodput.write_service_time_quantile, q=0.99),
+    "latency_p999_ns": partial(goodput.write_service_time_quantile, q=0.999),
     "operations_per_s": arrivals.operations,
     "offered_operations_per_s": arrivals.offered,
     "achieved_operations_per_s": arrivals.achieved,
@@ -92,6 +96,11 @@ OF_TRIAL: Mapping[str, Callable[[Trial], Measured]] = {
     "response_time_p90_ns": partial(arrivals.response_time_quantile, q=0.9),
     "response_time_p99_ns": partial(arrivals.response_time_quantile, q=0.99),
     "response_time_p999_ns": partial(arrivals.response_time_quantile, q=0.999),
+    "latency_from_schedule_mean_ns": arrivals.response_time_mean,
+    "latency_from_schedule_p50_ns": partial(arrivals.response_time_quantile, q=0.5),
+    "latency_from_schedule_p90_ns": partial(arrivals.response_time_quantile, q=0.9),
+    "latency_from_schedule_p99_ns": partial(arrivals.response_time_quantile, q=0.99),
+    "latency_from_schedule_p999_ns": partial(arrivals.response_time_quantile, q=0.999),
     "lateness_p50_ns": partial(arrivals.lateness_quantile, q=0.5),
     "messages_per_call_mean": arrivals.messages_per_call,
     "retransmits_per_segment": flows.retransmits_per_segment,
@@ -253,11 +262,14 @@ def measure(trial: Trial, basis: CostBasis) -> dict[str, Measured]:
     """Every outcome of a finished trial; those of a host are prefixed with its name, those of a bystander so."""
     if trial.clients:
         return _measure_disks(trial, basis)
-    found = {name: measure_one(trial) for name, measure_one in OF_TRIAL.items()}
+    others = not_of(trial.kind)
+    found = {name: measure_one(trial) for name, measure_one in OF_TRIAL.items() if name not in others}
     for host in trial.hosts:
         found |= {f"{host}.{name}": measure_one(trial, host, basis) for name, measure_one in OF_HOST.items()}
     for beside, its in trial.bystanders.items():
-        found |= {f"{beside}.{name}": OF_TRIAL[name](its) for name in OF_BYSTANDER}
+        found |= {
+            f"{beside}.{name}": OF_TRIAL[name](its) for name in OF_BYSTANDER if name not in not_of(its.kind)
+        }
     return found
 
 

@@ -28,7 +28,7 @@ from iodyno.analysis.stacks import what_lacks
 from iodyno.analysis.wall import Wall, walls_of
 from iodyno.core.decision import Rule, Standing, UntilSpec
 from iodyno.core.limiter import UNKNOWN, Finding, Verdict
-from iodyno.core.outcome import OF_BYSTANDER, OUTCOMES, Estimate, bystanders_of
+from iodyno.core.outcome import OF_BYSTANDER, OUTCOMES, Estimate, bystanders_of, not_of
 from iodyno.core.search import Found, Goal, SearchSpec
 from iodyno.core.warnings import Warning, WarningCode
 from iodyno.core.workload import Level
@@ -553,9 +553,14 @@ def _known_outcomes(dataset: Dataset) -> list[str]:
         return [*OF_DISK_TRIAL, *(f"{host}.{name}" for host in dataset.hosts for name in OF_DISK_HOST)]
     of_hosts = (f"{host}.{name}" for host in dataset.hosts for name in OF_HOST)
     return [
-        *OF_TRIAL,
+        *(name for name in OF_TRIAL if name not in not_of(kind_of(dataset.experiment.get("workload")))),
         *of_hosts,
-        *(f"{beside}.{n}" for beside in bystanders_of(dataset.experiment) for n in OF_BYSTANDER),
+        *(
+            f"{beside}.{name}"
+            for beside, workload in bystanders_of(dataset.experiment).items()
+            for name in OF_BYSTANDER
+            if name not in not_of(kind_of(workload))
+        ),
     ]
 
 
@@ -574,6 +579,11 @@ def _named_outcomes(dataset: Dataset) -> tuple[str, ...]:
     for outcome in dataset.experiment.get("outcomes") or ():
         named += [outcome] if outcome in known else [f"{host}.{outcome}" for host in dataset.hosts]
     return tuple(name for name in dict.fromkeys(named) if name in known)
+
+
+def kind_of(workload: Mapping[str, Any] | None) -> str:
+    """Return the kind of a workload as it is stored."""
+    return str((workload or {}).get("kind", ""))
 
 
 def on_disks(dataset: Dataset) -> bool:

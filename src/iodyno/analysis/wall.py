@@ -28,7 +28,7 @@ from iodyno.core.workload import Level
 
 CLIENTS = "connections"
 """The factor that counts the clients."""
-RATE, RESPONSE = "operations_per_s", "write_service_time_mean_ns"
+RATE, RESPONSE = "operations_per_s", "latency_mean_ns"
 LOADS_LEAST = 3
 """One for the way up and two for a plateau."""
 FLAT = 0.05

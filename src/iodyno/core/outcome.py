@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from iodyno.core.disk_outcomes import OF_DISKS
 from iodyno.core.outcome_kind import OutcomeKind as OutcomeKind
 from iodyno.core.warnings import Warning
+from iodyno.core.workload import EXCHANGES
 
 OUTCOMES: Mapping[str, OutcomeKind] = {
     kind.name: kind
@@ -37,13 +38,21 @@ OUTCOMES: Mapping[str, OutcomeKind] = {
         OutcomeKind(
             "write_service_time_mean_ns",
             "ns",
-            "Mean time from the first attempt to write a message to the acceptance of its last byte"
-            " (request_response: to the last byte of the answer).",
+            "Mean time from the first attempt to write a message to the acceptance of its last byte.",
             better="lower",
         ),
         OutcomeKind("write_service_time_p50_ns", "ns", "Median of the same.", better="lower"),
         OutcomeKind("write_service_time_p99_ns", "ns", "99th percentile of the same.", better="lower"),
         OutcomeKind("write_service_time_p999_ns", "ns", "99.9th percentile of the same.", better="lower"),
+        OutcomeKind(
+            "latency_mean_ns",
+            "ns",
+            "Mean time from the first byte of a request to the last byte of its response (requests only, as the next three).",
+            better="lower",
+        ),
+        OutcomeKind("latency_p50_ns", "ns", "Median of the same.", better="lower"),
+        OutcomeKind("latency_p99_ns", "ns", "99th percentile of the same.", better="lower"),
+        OutcomeKind("latency_p999_ns", "ns", "99.9th percentile of the same.", better="lower"),
         OutcomeKind(
             "operations_per_s",
             "1/s",
@@ -68,6 +77,19 @@ OUTCOMES: Mapping[str, OutcomeKind] = {
             OutcomeKind(f"response_time_{name}_ns", "ns", help, better="lower")
             for name, help in (
                 ("mean", "Mean time from when an operation was to begin to its end."),
+                ("p50", "Median of the same."),
+                ("p90", "90th percentile of the same."),
+                ("p99", "99th percentile of the same."),
+                ("p999", "99.9th percentile of the same."),
+            )
+        ),
+        *(
+            OutcomeKind(f"latency_from_schedule_{name}_ns", "ns", help, better="lower")
+            for name, help in (
+                (
+                    "mean",
+                    "Mean time from when a request was to begin to the last byte of its response (requests only).",
+                ),
                 ("p50", "Median of the same."),
                 ("p90", "90th percentile of the same."),
                 ("p99", "99th percentile of the same."),
@@ -248,6 +270,25 @@ OUTCOMES: Mapping[str, OutcomeKind] = {
 }
 """Every outcome, by name without host."""
 
+TIMES_OF_REQUESTS: Mapping[str, str] = {
+    **{f"write_service_time_{name}_ns": f"latency_{name}_ns" for name in ("mean", "p50", "p99", "p999")},
+    **{
+        f"response_time_{name}_ns": f"latency_from_schedule_{name}_ns"
+        for name in ("mean", "p50", "p90", "p99", "p999")
+    },
+}
+"""Outcomes that are times of an operation, and their names where it is a request with its response."""
+
+
+def not_of(kind: str) -> Collection[str]:
+    """Return the outcomes of networks that a workload of this kind does not have, as it has them by another name.
+
+    >>> "latency_p99_ns" in not_of("stream"), "response_time_p99_ns" in not_of("request_response")
+    (True, True)
+    """
+    return TIMES_OF_REQUESTS.keys() if kind in EXCHANGES else TIMES_OF_REQUESTS.values()
+
+
 BYSTANDER = "bystander"
 """Prefix of the name of an outcome, and of a point, of the workload beside; of several, with its number."""
 BYSTANDER_NAME = re.compile(rf"{BYSTANDER}(?:-[0-9]+)?")
@@ -282,8 +323,8 @@ def bystanders_of(stored: Mapping[str, Any]) -> Mapping[str, Any]:
 OF_BYSTANDER = (
     *("goodput_bits_per_s", "messages_per_s", "operations_per_s", "achieved_operations_per_s", "loss_ratio"),
     "connection_fairness",
-    *(f"write_service_time_{name}_ns" for name in ("mean", "p50", "p99", "p999")),
-    *(f"response_time_{name}_ns" for name in ("mean", "p50", "p90", "p99", "p999")),
+    *TIMES_OF_REQUESTS,
+    *TIMES_OF_REQUESTS.values(),
 )
 """The outcomes that a bystander has: what its two ends count. What is read of a host is of both workloads."""
 

@@ -1,7 +1,7 @@
 """The ways in which one end of a workload can make its calls, by the word that an experiment names them with.
 
-`engine` and `syscalls` say it for both ends. `server_engine` and `client_engine` say it for one end alone, so that the way can be
-a factor while the other end stays as it is.
+`engine` and `syscalls` say it for both ends. `server_engine` and `client_engine` say it for one end alone, so that the way
+can be a factor while the other end stays as it is.
 """
 
 from __future__ import annotations

@@ -117,7 +117,7 @@ _DATAGRAMS = (
               high=10**10, default=100_000_000),
     Parameter("retries", "count", "How often it is sent again before that.", low=0, high=1000, default=0),
     *_BLOCKS,
-    Parameter("busy_wait", "switch", "Who waits for requests or answers (epoll, a ring) looks again and again, and never sleeps."),
+    Parameter("busy_wait", "switch", "Who waits for requests or answers (epoll, a ring) looks again and again, never asleep."),
 )  # fmt: skip
 """Requests and answers that may be lost."""
 

@@ -30,8 +30,8 @@ Mistakes = list[tuple[tuple[str, ...], str]]
 """Mistakes, each as the parameters that are to blame, the first one first, and a sentence."""
 
 CONCERNED = (
-    "transport", "engine", "syscalls", "client_engine", "server_engine", "rate", "arrivals", "burst_on", "burst_off", "burst", "sizes", "response_size",
-    "queue_depth", "multiplexed", "nagle", "path", "link_rate", "direction",
+    "transport", "engine", "syscalls", "client_engine", "server_engine", "rate", "arrivals", "burst_on", "burst_off", "burst", "sizes",
+    "response_size", "queue_depth", "multiplexed", "nagle", "path", "link_rate", "direction",
 )  # fmt: skip
 """The parameters that are looked at, beside tunables."""
 _LAWS = ("constant", "poisson", "bursty")
@@ -183,7 +183,7 @@ def _of_arrivals(workload: WorkloadSpec, point: Point) -> Mistakes:
         return [(("arrivals",), text)]
     found: Mistakes = []
     if _way(point, "client_engine").engine == "reflector":
-        text = "found reflector, which sends when an answer comes, with arrivals; allowed: a closed loop, or another client_engine"
+        text = "found reflector, which sends when an answer comes, with arrivals; allowed: a closed loop, or another"
         found.append((("client_engine",), text))
     if point.get("multiplexed") is True:
         text = "found on with arrivals, allowed: in a closed loop, with queue_depth"

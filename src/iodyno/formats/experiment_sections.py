@@ -352,9 +352,9 @@ class Reading:
         names = {index: name for index, name in enumerate(named) if isinstance(name, str)}
         listed: set[str] = set()
         for index, name in names.items():
-            on_disks = workload is not None and bool(workload.hosts)
+            kind = workload.kind if workload else ""
             beside = bystander_section.names(self)
-            if text := mistake_of(name, self.host_names, beside=beside, on_disks=on_disks):
+            if text := mistake_of(name, self.host_names, beside=beside, kind=kind):
                 what, _, allowed = text.partition(", allowed: ")
                 self.note(("outcomes", index), f"{what}, allowed: as above" if allowed in listed else text)
                 listed |= {allowed} - {""}

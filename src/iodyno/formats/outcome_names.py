@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from iodyno.core.disk_outcomes import NAMES_OF_DISKS, ONLY_OF_DISKS
-from iodyno.core.outcome import OF_BYSTANDER, OUTCOMES, split_beside
+from iodyno.core.outcome import OF_BYSTANDER, OUTCOMES, not_of, split_beside
+from iodyno.core.workload import WORKLOADS
 from iodyno.formats.mistakes import found, listed, nearest, unknown
 
 _OF_NETWORKS = frozenset(OUTCOMES) - ONLY_OF_DISKS
@@ -13,9 +14,9 @@ _LISTED_CHARACTERS = 1500  # chosen: half a screen
 _HOSTS_NAMED = 6  # chosen: more make a line that nobody reads
 
 
-def mistake_of(name: str, hosts: list[str], *, beside: Collection[str], on_disks: bool = False) -> str:
-    """Return the mistake in the name of an outcome; empty when there is none. `beside`: names of the bystanders; `on_disks`:
-    whether the load needs no other end.
+def mistake_of(name: str, hosts: list[str], *, beside: Collection[str], kind: str) -> str:
+    """Return the mistake in the name of an outcome; empty when there is none. `beside`: names of the bystanders; `kind`:
+    that of the workload, empty where it is not known.
     """
     whose, of_bystander = split_beside(name)
     if whose and beside and whose not in beside:
@@ -23,7 +24,9 @@ def mistake_of(name: str, hosts: list[str], *, beside: Collection[str], on_disks
     if whose and beside:
         return "" if of_bystander in OF_BYSTANDER else f"of a bystander {unknown(of_bystander, OF_BYSTANDER)}"
     prefix, dot, rest = name.rpartition(".")
-    known = [k for k in OUTCOMES.values() if k.name in (NAMES_OF_DISKS if on_disks else _OF_NETWORKS)]
+    on_disks = kind in WORKLOADS and WORKLOADS[kind].alone
+    names = NAMES_OF_DISKS if on_disks else _OF_NETWORKS - frozenset(not_of(kind) if kind else ())
+    known = [k for k in OUTCOMES.values() if k.name in names]
     if rest not in (kind.name for kind in known):
         allowed = [k.name if k.of_trial or not k.per_host else f"HOST.{k.name}" for k in known]
         near = nearest(rest, [kind.name for kind in known]).removeprefix("; ")

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from iodyno.core.experiment import WorkloadSpec
 from iodyno.core.factor import Factor
+from iodyno.core.outcome import TIMES_OF_REQUESTS, not_of
 from iodyno.core.search import Goal, SearchSpec
 from iodyno.core.workload import SCRIPT, Level
 from iodyno.formats import experiment_model as model
@@ -43,9 +45,9 @@ def searched(
         closed = ("workload", "arrivals")
         place = (*path, key) if reading.has((*path, key)) else closed if reading.has(closed) else path
         reading.note(place, text)
-    return SearchSpec(
-        section.goal, section.parameter, section.low, section.high, section.precision, section.time
-    )
+    name = section.goal.outcome
+    goal = replace(section.goal, outcome=TIMES_OF_REQUESTS[name] if name in not_of(workload.kind) else name)
+    return SearchSpec(goal, section.parameter, section.low, section.high, section.precision, section.time)
 
 
 def _never_told(

@@ -14,20 +14,20 @@ from iodyno.report.sentence import Sentence
 _TITLES = {
     "goodput_bits_per_s": "goodput",
     "operations_per_s": "rate",
-    "response_time_p99_ns": "response p99",
-    "write_service_time_p99_ns": "service p99",
-    "response_time_p50_ns": "response p50",
-    "write_service_time_p50_ns": "service p50",
+    "latency_from_schedule_p99_ns": "latency from schedule p99",
+    "latency_p99_ns": "latency p99",
+    "latency_from_schedule_p50_ns": "latency from schedule p50",
+    "latency_p50_ns": "latency p50",
 }
 _TIMES = 2.0
 """Ratio from which on a change is told as how many times (chosen)."""
 _WORDS = {
     "goodput_bits_per_s": "goodput",
     "operations_per_s": "rate",
-    "response_time_p99_ns": "99th percentile of the response time",
-    "write_service_time_p99_ns": "99th percentile of the service time",
-    "response_time_p50_ns": "median response time",
-    "write_service_time_p50_ns": "median service time",
+    "latency_from_schedule_p99_ns": "99th percentile of the latency from schedule",
+    "latency_p99_ns": "99th percentile of the latency",
+    "latency_from_schedule_p50_ns": "median latency from schedule",
+    "latency_p50_ns": "median latency",
 }
 
 
@@ -67,9 +67,11 @@ def _columns(beside: str, known: Collection[str]) -> dict[str, tuple[str, str]]:
     felt = dict.fromkeys(name for names in WATCHED.values() for name in names)
     asked = {name if f"{beside}.{name}" in known else INSTEAD.get(name, name): None for name in felt}
     named = {name: f"{beside}.{name}" for name in asked if f"{beside}.{name}" in known}
-    if any(name.startswith("response_time") for name in named):
-        # It holds the service time.
-        named = {name: full for name, full in named.items() if not name.startswith("write_service_time")}
+    if any(name.startswith("latency_from_schedule") for name in named):
+        # It holds the latency from the first byte on.
+        named = {
+            name: full for name, full in named.items() if name not in ("latency_p99_ns", "latency_p50_ns")
+        }
     if len(named) > 1 and "goodput_bits_per_s" in named and "operations_per_s" in named:
         # That of requests says the same as their rate.
         del named["goodput_bits_per_s"]
@@ -91,8 +93,8 @@ def _both(trade: Trade) -> str:
 
 
 def _changed(felt: Sequence[Felt]) -> str:
-    # What is decided goes first, and the worst of it. Else the response time: its load comes whether it is answered or not.
-    undecided = next((f for f in felt if "response_time" in f.outcome), felt[0])
+    # What is decided goes first, and the worst of it. Else that from schedule: its load comes whether it is answered or not.
+    undecided = next((f for f in felt if "latency_from_schedule" in f.outcome), felt[0])
     one = next((f for better in (False, True) for f in felt if f.better is better), undecided)
     change = one.change
     name = _WORDS[split_beside(one.outcome)[1]]

@@ -94,13 +94,13 @@ _TIMES = {
     "p99": "99th percentile of the {}",
     "p999": "99.9th percentile of the {}",
 }
-_KINDS = {"response": "response time", "write_service": "service time"}
+_KINDS = {"latency_from_schedule": "latency from schedule", "latency": "latency"}
 
 
 def _of_times(summary: CampaignSummary, layout: Layout) -> Iterator[Sentence]:
     """Describe the times of requests, where one is the first outcome that the experiment names: its range, then its changes."""
     outcome = summary.asked[0] if summary.asked and is_exchange(summary) else ""
-    kind, _, statistic = outcome.removesuffix("_ns").partition("_time_")
+    kind, _, statistic = outcome.removesuffix("_ns").rpartition("_")
     if kind not in _KINDS or statistic not in _TIMES:
         return
     what = f"the {_TIMES[statistic].format(_KINDS[kind])} of a request"

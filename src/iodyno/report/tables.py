@@ -166,12 +166,10 @@ _FAIRNESS = Column(
     "fairness", hint="Jain's index of what the connections carried: 1 when all carried the same"
 )
 _TIMES = {
-    f"{kind}_time_{name}_ns": Column(
-        f"{kind.partition('_')[0] if kind == 'response' else 'service'} {name}".strip(), hint=hint
-    )
+    f"{kind}_{name}_ns": Column(f"{kind.replace('_', ' ')} {name}", hint=hint)
     for kind, hint in (
-        ("response", "time from when a request was to begin to the last byte of its answer"),
-        ("write_service", "time from a request to the last byte of its answer"),
+        ("latency_from_schedule", "time from when a request was to begin to the last byte of its response"),
+        ("latency", "time from the first byte of a request to the last byte of its response"),
     )
     for name in ("mean", "p50", "p90", "p99", "p999")
 }
@@ -192,8 +190,8 @@ def _of_exchanges(summary: CampaignSummary) -> dict[str, Column]:
     """Return the columns of requests, by outcome: rate, mean time, and what else was asked for that is of no single host."""
     found = {"operations_per_s": _REQUESTS, "goodput_bits_per_s": _BOTH_WAYS}
     share = _fairness(summary)
-    # Where the load keeps to times of its own, response time is what a user waits.
-    mean = [f"{kind}_time_mean_ns" for kind in ("response", "write_service")]
+    # Where the load keeps to times of its own, latency from schedule is what a user waits.
+    mean = [f"{kind}_mean_ns" for kind in ("latency_from_schedule", "latency")]
     known = [name for name in mean if any(point.knows(name) for point in summary.points)]
     for name in (*known[:1], *summary.asked):
         if "." not in name and any(point.knows(name) for point in summary.points):

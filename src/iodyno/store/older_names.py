@@ -11,6 +11,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from iodyno.core.outcome import TIMES_OF_REQUESTS, bystanders_of
+from iodyno.core.workload import EXCHANGES
+
 _RENAMED: Mapping[int, Mapping[str, str]] = {
     5: {
         "cycles_per_kbyte": "cycles_per_kib",
@@ -53,8 +56,19 @@ def in_present_words(document: Mapping[str, Any]) -> dict[str, Any]:
     """Return a file of a campaign in the words of the present version. One of this version is returned as it is."""
     version = document["schema_version"]
     names = {old: new for since, some in _RENAMED.items() if version < since for old, new in some.items()}
-    settings = names | (_RENAMED_SETTINGS if version < max(_RENAMED) else {})
+    if version < max(_RENAMED) and "workload" in document.get("experiment", {}):
+        names |= _times(document["experiment"])
+    settings = names | (dict(_RENAMED_SETTINGS) if version < max(_RENAMED) else {})
     return _renamed(document, names, settings, "") if names else dict(document)
+
+
+def _times(experiment: Mapping[str, Any]) -> dict[str, str]:
+    """Return the outcomes that are times of requests, by what they were called before version 6; a stream's kept their names."""
+    found = dict(TIMES_OF_REQUESTS) if experiment["workload"].get("kind") in EXCHANGES else {}
+    for beside, workload in bystanders_of(experiment).items():
+        new = TIMES_OF_REQUESTS if workload.get("kind") in EXCHANGES else {}
+        found |= {f"{beside}.{old}": f"{beside}.{new.get(old, old)}" for old in TIMES_OF_REQUESTS}
+    return found
 
 
 def _renamed(value: Any, names: Mapping[str, str], settings: Mapping[str, str], key: str) -> Any:
@@ -73,5 +87,5 @@ def _renamed(value: Any, names: Mapping[str, str], settings: Mapping[str, str], 
 
 
 def _new_name(text: str, names: Mapping[str, str]) -> str:
-    host, dot, name = text.rpartition(".")
+    host, dot, name = ("", "", text) if text in names else text.rpartition(".")
     return f"{host}{dot}{names.get(name, name)}"

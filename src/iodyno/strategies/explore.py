@@ -153,9 +153,7 @@ def _outcome(whole: Experiment, name: str | None) -> str | None:
 
     if name is None:
         return None
-    check = partial(
-        mistake_of, hosts=list(whole.hosts), beside=whole.bystanders, on_disks=bool(whole.workload.hosts)
-    )
+    check = partial(mistake_of, hosts=list(whole.hosts), beside=whole.bystanders, kind=whole.workload.kind)
     wrong = check(name)
     of_sender = f"{whole.workload.ends[0]}.{name}"
     if wrong and not check(of_sender):

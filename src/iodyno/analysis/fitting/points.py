@@ -9,6 +9,7 @@ from iodyno.analysis.dataset import Dataset, Trial
 from iodyno.analysis.factors import FactorLevels, labels_of
 from iodyno.analysis.fitting.curve import Load
 from iodyno.analysis.histogram import Histogram, bounds_of, merge
+from iodyno.core.outcome import TIMES_OF_REQUESTS, not_of
 from iodyno.core.workload import Level
 
 SATURATED = 0.98
@@ -111,6 +112,8 @@ def _line(
     loads, responses, left_out = [], [], []
     busy: dict[str, list[float | None]] = {}
     response = "response_time_mean_ns" if is_open else "write_service_time_mean_ns"
+    if response in not_of(rows[0].trial.kind):
+        response = TIMES_OF_REQUESTS[response]
     value = response if is_open else outcome
     first: list[Trial] = []
     for at, mine in sorted(by_load.items()):

@@ -6,18 +6,19 @@ from iodyno.analysis.summary import CampaignSummary
 from iodyno.report.cost_words import is_exchange
 from iodyno.report.figures.panel import Figure, estimates, interval_note
 
-_RESPONSE = {"p50": "response, median", "p99": "response, 99th percentile"}
-_SERVICE = {"p50": "service, median", "p99": "service, 99th percentile"}
+_QUANTILES = {"p50": "median", "p99": "99th percentile"}
 
 
 def figure(summary: CampaignSummary) -> Figure | None:
     """Quantiles of response time beside those of service time. Requests of a closed loop have only these; None of others."""
-    response = {f"response_time_{name}_ns": title for name, title in _RESPONSE.items()}
+    if is_exchange(summary):
+        return _of_requests(summary)
+    response = {f"response_time_{name}_ns": f"response, {title}" for name, title in _QUANTILES.items()}
     of = "" if summary.on_disks else "write_"
-    service = {f"{of}service_time_{name}_ns": title for name, title in _SERVICE.items()}
+    service = {f"{of}service_time_{name}_ns": f"service, {title}" for name, title in _QUANTILES.items()}
     panels = estimates(summary, response, "Response time")
     if not panels:
-        return _closed(summary, service) if is_exchange(summary) else None
+        return None
     panels += estimates(summary, service, "Service time")
     caption = (
         f"{interval_note(summary, response)} Response time counts from when an operation was to begin, service time"
@@ -26,13 +27,24 @@ def figure(summary: CampaignSummary) -> Figure | None:
     return Figure("How long operations take", caption, panels)
 
 
-def _closed(summary: CampaignSummary, service: dict[str, str]) -> Figure | None:
-    """In a closed loop a request begins when the one before it has ended, so that no time passes before it does."""
-    panels = estimates(summary, {"write_service_time_mean_ns": "mean", **service}, "Time of a request")
+def _of_requests(summary: CampaignSummary) -> Figure | None:
+    """Quantiles of latency, from the schedule where there is one, and from the first byte of a request."""
+    scheduled = {f"latency_from_schedule_{name}_ns": title for name, title in _QUANTILES.items()}
+    latency = {f"latency_{name}_ns": title for name, title in _QUANTILES.items()}
+    panels = estimates(summary, scheduled, "Latency from schedule")
+    if panels:
+        panels += estimates(summary, latency, "Latency")
+        caption = (
+            f"{interval_note(summary, scheduled)} Latency from schedule counts from when a request was to begin, latency from"
+            " when it did: what waits for a connection is in the first and not in the second. Lower is better."
+        )
+        return Figure("How long requests take", caption, panels)
+    # In a closed loop a request begins when the one before it has ended, so that no time passes before it does.
+    panels = estimates(summary, {"latency_mean_ns": "mean", **latency}, "Latency")
     if not panels:
         return None
     caption = (
-        f"{interval_note(summary, service)} From the first byte of a request to the last of its answer, each client waiting"
-        " for its answer before it asks again. Lower is better."
+        f"{interval_note(summary, latency)} From the first byte of a request to the last of its response, each client waiting"
+        " for its response before it asks again. Lower is better."
     )
     return Figure("How long requests take", caption, panels)

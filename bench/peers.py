@@ -234,7 +234,7 @@ def _found(pattern: str, said: str, who: str) -> re.Match[str]:
 def sockperf(pair: Pair, transport: str, flows: int, size: int, seconds: float) -> float:
     """Exchanges a second: a client process a flow, each with a socket of its own at one server with epoll.
 
-    A client of sockperf that is told of several sockets has one exchange under way over all of them.
+    A client of sockperf that is told of several sockets has one exchange in flight over all of them.
     """
     tcp = ["--tcp"] if transport == "tcp" else []
 

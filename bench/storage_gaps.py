@@ -23,7 +23,7 @@ _SECONDS = 4.0
 _LONGEST_S = 8.0
 """Of the trace: the load, its begin and its end."""
 _DEPTH = 32
-"""Room for arrivals that come while others are under way (chosen: so many as good as never are): a thread that waits for each
+"""Room for arrivals that come while others are in flight (chosen: so many as good as never are): a thread that waits for each
 operation begins none sooner than the last one has ended, so that its gaps are not those that were asked for.
 """
 
@@ -59,7 +59,7 @@ def _row(gaps_us: list[float], rate: int, law: str, who: str) -> dict[str, objec
         "gap_cv": round(statistics.pstdev(gaps_us) / mean, 3),
         "ks_distance": round(_distance(gaps_us, rate), 4) if law == "poisson" else "",
         "ks_5_percent": round(1.358 / math.sqrt(len(gaps_us)), 4) if law == "poisson" else "",
-        # One thread begins nothing while a call of it is under way: of the gaps that were asked for, this share is shorter
+        # One thread begins nothing while a call of it is in flight: of the gaps that were asked for, this share is shorter
         # than any that came, and the distance is no less.
         "shortest_us": round(min(gaps_us), 1),
         "ks_of_the_shortest": round(1 - math.exp(-min(gaps_us) * rate / 1e6), 4) if law == "poisson" else "",

@@ -1,4 +1,4 @@
-"""How near `iodyno watch` is: 30 simulated hosts tell 20 series each, every second; a page looks on in a real browser."""
+"""How near `iodyno watch` is: 30 simulated hosts tell 20 series each, every second; a page watches in a real browser."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ _OUTCOMES = (
     "latency_p999_ns",
 )
 _OPEN_FLOWS = 64
-"""Flows of an open loop where none are asked for. chosen: with one, an arrival waits whenever a request is under way,
+"""Flows of an open loop where none are asked for. chosen: with one, an arrival waits whenever a request is in flight,
 which caps the rate at that of a closed loop; 64 carry 20 000 requests a second with answers of up to 3 ms (Little)."""
 _REQUEST = "64"
 """Bytes of a request where none are asked for."""

@@ -28,7 +28,7 @@ COUNT, BLOCK = 300, 4096
 
 @pytest.fixture
 def disk_file() -> Iterator[Path]:
-    """On a disk, past the page cache: what is in memory has no device."""
+    """On a disk, bypassing the page cache: what is in memory has no device."""
     path = Path("/var/tmp") / f"iodyno-trace-test-{os.getpid()}"
     try:
         path.write_bytes(bytes(COUNT * BLOCK))

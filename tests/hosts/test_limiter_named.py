@@ -165,7 +165,7 @@ THROTTLED = Path("/sys/fs/cgroup/blkio")
 
 @pytest.mark.skipif(not THROTTLED.is_dir(), reason="control groups of version 1 are not there: blkio")
 def test_a_disk_that_somebody_else_holds_back_is_named(tmp_path: Path) -> None:
-    """The device idles: what is under way waits in the control group that the whole command runs in."""
+    """The device idles: what is in flight waits in the control group that the whole command runs in."""
     number = tmp_path.stat().st_dev
     group = THROTTLED / f"iodyno-test-{os.getpid()}"
     group.mkdir()

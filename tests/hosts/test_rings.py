@@ -172,7 +172,7 @@ def test_a_client_on_a_ring_asks_any_server(client: str, program: AgentProgram) 
         for number, server in enumerate(("recvfrom", "recvmmsg", "io_uring", "packet_v2", "xdp")):
             queue_depth = 8 if (number + RING_CLIENTS.index(client)) % 2 else 1
             settings = {"server_engine": server, "queue_depth": queue_depth, "block_packets": 4}
-            # One under way a flow always finds room; 128 at once may find a server's socket full.
+            # One in flight a flow always finds room; 128 at once may find a server's socket full.
             carried = without_loss if queue_depth == 1 else brief
             counted = await carried(testbed, client_engine=client, **settings)
             case = (server, queue_depth, counted.metrics)
@@ -284,8 +284,8 @@ def test_blocks_that_follow_the_load_leave_the_cliff(program: AgentProgram) -> N
 
 
 def test_blocks_stay_large_where_the_server_is_what_comes_late(program: AgentProgram) -> None:
-    """It works on a block for longer than the timeout, so that others are handed over by it while 64 are under way all the
-    time: those say nothing of the load. A client that stands still says less is under way, which a busy machine may make it do.
+    """It works on a block for longer than the timeout, so that others are handed over by it while 64 are in flight all the
+    time: those say nothing of the load. A client that stands still says less is in flight, which a busy machine may make it do.
     """
 
     async def scenario(testbed: Testbed) -> None:

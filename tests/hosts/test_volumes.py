@@ -312,7 +312,7 @@ def test_a_server_that_takes_longer_answers_later_and_as_before_afterwards(folde
 
 
 def fastest_read_s(target: Path) -> float:
-    """The shortest time of a read past the page cache, of twenty."""
+    """The shortest time of a read bypassing the page cache, of twenty."""
     descriptor = os.open(target, os.O_RDONLY | os.O_DIRECT)
     try:
         with mmap.mmap(-1, BLOCK) as block:

@@ -69,7 +69,7 @@ def test_where_blocks_get_full_or_the_loop_is_open_there_is_no_law(asks: Any, ri
 def test_a_load_that_stands_still_because_blocks_do_not_fill_is_told_with_the_reason(
     operations: list[int], unanswered: int, told: bool
 ) -> None:
-    """64 under way and blocks of 63 packets: with one request lost, 63 are answered every 10 ms."""
+    """64 in flight and blocks of 63 packets: with one request lost, 63 are answered every 10 ms."""
     made = trial(0, block_packets=63)
     tenth = SECOND // 10
     records = [

@@ -111,7 +111,7 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
             "sending": {"job": {"serialised": True}},
         },
     ),
-    "pauses so long that one operation is under way by chance": (
+    "pauses so long that one operation is in flight by chance": (
         "client.application",
         {"sender": {"app": 0.1, "run": 0.02, "in_call": 0.25}, "flow": {"unsent": 0}, "connections": 4},
     ),

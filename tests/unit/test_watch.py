@@ -1,4 +1,4 @@
-"""Looking on: the feed costs no trial, live and stored numbers are the same, and every frame says what is there."""
+"""Watching: the feed costs no trial, live and stored numbers are the same, and every frame says what is there."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ enum Command {
         /// Print JSON
         #[arg(long)]
         json: bool,
-        /// Measure only programs at the block layer, with reads of this file or device past the page cache
+        /// Measure only programs at the block layer, with reads of this file or device that bypass the page cache
         #[arg(long, value_name = "FILE")]
         block: Option<PathBuf>,
     },

@@ -1,7 +1,7 @@
 //! Storage load: what is done to files and block devices, and the account of it.
 //!
 //! An *operation* reads or writes one block at an offset of one target. Each *worker* is a thread; it has `queue_depth`
-//! operations under way at a time where the calls are asynchronous, and one where it is not. A target is read and
+//! operations in flight at a time where the calls are asynchronous, and one where it is not. A target is read and
 //! written within the job's region and nowhere else.
 
 use schemars::JsonSchema;
@@ -15,7 +15,7 @@ use crate::units::{Bytes, Nanos};
 
 /// Most threads of a storage job. chosen: ten times what a hundred clients' threads need.
 pub const MAX_WORKERS: u32 = 4096;
-/// Most operations that a worker has under way: what an io_uring takes (`IORING_MAX_ENTRIES`).
+/// Most operations that a worker has in flight: what an io_uring takes (`IORING_MAX_ENTRIES`).
 pub const MAX_QUEUE_DEPTH: u32 = 32_768;
 /// Longest block: what one call to the kernel takes, less a page (`MAX_RW_COUNT`), rounded down.
 pub const MAX_BLOCK_BYTES: u64 = 1 << 30;
@@ -205,7 +205,7 @@ pub enum Sync {
     ODsync,
     /// Targets are opened with `O_SYNC`.
     OSync,
-    /// `fsync` (`msync` of a mapping) after every `sync_every` writes of a worker, when none is under way.
+    /// `fsync` (`msync` of a mapping) after every `sync_every` writes of a worker, when none is in flight.
     Fsync,
     /// `fdatasync`, likewise.
     Fdatasync,
@@ -337,7 +337,7 @@ pub struct Disk {
     /// Threads.
     #[serde(default = "one")]
     pub workers: u32,
-    /// Operations under way, of each worker; more than 1 for [`DiskSyscalls::IoUring`] and [`DiskSyscalls::Aio`].
+    /// Operations in flight, of each worker; more than 1 for [`DiskSyscalls::IoUring`] and [`DiskSyscalls::Aio`].
     #[serde(default = "one")]
     pub queue_depth: u32,
     /// Completions that a worker waits for at a time, up to `queue_depth`.
@@ -394,7 +394,7 @@ pub struct Disk {
     /// When operations are to begin; absent: a closed loop, or as the trace has it.
     #[serde(default)]
     pub arrivals: Option<Arrivals>,
-    /// How long a worker pauses after every `think_every` operations, when none is under way; of closed loops.
+    /// How long a worker pauses after every `think_every` operations, when none is in flight; of closed loops.
     #[serde(default)]
     pub think_ns: Nanos,
     /// See `think_ns`.

@@ -121,7 +121,7 @@ pub struct DiskAccount {
     pub first_error: Option<DiskFailure>,
     /// Checks that were made.
     pub verified_units: u64,
-    /// Units whose writing was under way while they were read: not checked.
+    /// Units whose writing was in flight while they were read: not checked.
     pub verify_skipped_units: u64,
     /// Checks that failed.
     pub verify_failures: u64,

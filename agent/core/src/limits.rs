@@ -15,7 +15,7 @@ pub const MAX_COMPUTE: Nanos = Nanos(1_000_000_000);
 pub const MAX_THINK: Nanos = Nanos(10_000_000_000);
 /// Most messages of one call. chosen: what the kernel takes at most in one call (`UIO_MAXIOV`).
 pub const MAX_BATCH: u32 = 1024;
-/// Most requests under way on a connection. chosen: more than any path holds.
+/// Most requests in flight on a connection. chosen: more than any path holds.
 pub const MAX_QUEUE_DEPTH: u32 = 65_536;
 /// Bytes that each datagram spends on the trial's token, its flow and its number.
 pub const DATAGRAM_HEADER_BYTES: u64 = 24;

@@ -97,7 +97,7 @@ pub enum Message {
         /// Whether the starting threads run under `SCHED_FIFO`.
         realtime: bool,
     },
-    /// What a lab that looks on needs of the record that follows at once, so that it may take that one apart when no load
+    /// What a lab that watches needs of the record that follows at once, so that it may take that one apart when no load
     /// runs beside it.
     Progress(Progress),
     /// One interval.

@@ -144,7 +144,7 @@ pub struct Stream {
 pub struct RequestResponse {
     /// Payload of an answer, 1 to [`MAX_MESSAGE_BYTES`].
     pub response_bytes: Bytes,
-    /// Requests under way on a connection at a time, 1 to [`MAX_QUEUE_DEPTH`].
+    /// Requests in flight on a connection at a time, 1 to [`MAX_QUEUE_DEPTH`].
     #[serde(default = "one")]
     pub queue_depth: u32,
     /// Whether requests show identifiers, so that answers may come in any order; over a stream of bytes.
@@ -364,7 +364,7 @@ impl Network {
         }
     }
 
-    /// Requests under way on a connection at a time.
+    /// Requests in flight on a connection at a time.
     #[must_use]
     pub fn queue_depth(&self) -> u32 {
         self.exchange().map_or(1, |exchange| exchange.queue_depth)

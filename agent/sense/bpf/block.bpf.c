@@ -59,7 +59,7 @@ struct event {
 	char name[16];
 };
 
-// As many as devices have under way, by the request's address.
+// As many as devices have in flight, by the request's address.
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 65536);

@@ -38,7 +38,7 @@ struct request {
 
 #pragma clang attribute pop
 
-// An operation under way. `issued_ns` 0: not at the device.
+// An operation in flight. `issued_ns` 0: not at the device.
 struct begun {
 	__u64 request;
 	__u64 issued_ns;

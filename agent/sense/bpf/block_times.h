@@ -9,7 +9,7 @@
 #define CLASSES 10
 // Processes that have operations begun, at places of their own and besides; what others begin is counted with their series only.
 #define PROCESSES 256
-// Places of operations under way: as many as fast devices have requests, a few times over, so that few share one.
+// Places of operations in flight: as many as fast devices have requests, a few times over, so that few share one.
 #define PLACE_BITS 14
 #define PLACES (1 << PLACE_BITS)
 

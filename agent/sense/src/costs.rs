@@ -88,7 +88,7 @@ pub struct BlockOperationCost {
     pub most_ns: f64,
 }
 
-/// Measures [`BlockOperationCost`] in some eight seconds, with reads of `file` (or a device) past the page cache: of programs
+/// Measures [`BlockOperationCost`] in some eight seconds, with reads of `file` (or a device) that bypass the page cache: of programs
 /// that do one thing each, then of that of the sensor `block_times` which counts an operation at its end, and last of all of
 /// the sensor's.
 ///

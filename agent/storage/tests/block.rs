@@ -123,7 +123,7 @@ fn every_operation_of_a_checked_load_is_done_however_few_blocks_there_are() {
     let folder = Folder::new("few");
     for syscalls in SYSCALLS.into_iter().filter(|syscalls| is_here(*syscalls)) {
         let file = folder.file("file", &vec![0; 8 << 10]);
-        // More is under way than there are blocks, so that most find theirs in use.
+        // More is in flight than there are blocks, so that most find theirs in use.
         let disk = Disk {
             read_ratio_ppm: 0,
             verify: Verify::Write,
@@ -279,7 +279,7 @@ fn an_open_loop_counts_from_the_instants_that_were_planned() {
         assert_eq!(open.due, 400, "{syscalls:?}");
         assert_eq!(open.begun + open.missed, open.due);
         // Those that were not begun at the stop lie within the wait of the oldest of them, however busy the machine is; each
-        // operation that may be under way can have claimed one more.
+        // operation that may be in flight can have claimed one more.
         let within = 1_000 * open.oldest_wait_ns.0 / (1_000 * MS) + 1;
         assert!(open.begun > 0 && open.missed <= within + 8, "{syscalls:?}: {} missed", open.missed);
         let read = class(&done.totals.classes, "read");

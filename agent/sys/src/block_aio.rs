@@ -228,7 +228,7 @@ impl BlockAio {
 
 impl Drop for BlockAio {
     fn drop(&mut self) {
-        // It waits for what is under way.
+        // It waits for what is in flight.
         // SAFETY: the context is this value's and not used after this.
         let ended = unsafe { libc::syscall(libc::SYS_io_destroy, self.context) } == 0;
         if ended {

@@ -1,7 +1,7 @@
 //! Blocks over `io_uring`: reads and writes of a few files, each with a slot of the ring's memory.
 //!
 //! The ring owns the memory, because the kernel uses it until a request is complete: nobody can free it too early, and
-//! nobody looks into a slot while its request is under way.
+//! nobody looks into a slot while its request is in flight.
 
 use std::fs::File;
 use std::io;

@@ -1,4 +1,4 @@
-//! Writes that a thread begins and waits for later, by `io_uring`: all of them are under way at a time, up to a number.
+//! Writes that a thread begins and waits for later, by `io_uring`: all of them are in flight at a time, up to a number.
 //!
 //! The ring owns what the kernel uses until a write is complete: its bytes, and the file.
 
@@ -14,7 +14,7 @@ use io_uring::{opcode, IoUring};
 use crate::buffer::SendSource;
 use crate::ring_common::cancel_all;
 
-/// A write that is under way: what of it is not written yet.
+/// A write that is in flight: what of it is not written yet.
 struct Rest {
     file: Arc<File>,
     offset: u64,
@@ -33,7 +33,7 @@ pub struct WriteRing {
 }
 
 impl WriteRing {
-    /// For `most` writes under way at a time, each of up to `longest` bytes; longer ones are made of several.
+    /// For `most` writes in flight at a time, each of up to `longest` bytes; longer ones are made of several.
     ///
     /// # Errors
     /// What the kernel said.
@@ -50,7 +50,7 @@ impl WriteRing {
         })
     }
 
-    /// Begins to write; waits only where as many as may be are under way.
+    /// Begins to write; waits only where as many as may be are in flight.
     ///
     /// # Errors
     /// What the kernel said when it was handed over.
@@ -109,7 +109,7 @@ impl WriteRing {
         }
     }
 
-    /// Waits for at least one of the writes that are under way.
+    /// Waits for at least one of the writes that are in flight.
     fn collect(&mut self) -> io::Result<()> {
         match self.ring.submit_and_wait(1) {
             Err(error) if !matches!(error.raw_os_error(), Some(libc::EINTR | libc::EBUSY | libc::EAGAIN)) => {

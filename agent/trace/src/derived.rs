@@ -111,7 +111,7 @@ impl Points {
         Ok(())
     }
 
-    /// For each operation the operations that its device had under way when it began, itself with them: an event at its begin.
+    /// For each operation the operations that its device had in flight when it began, itself with them: an event at its begin.
     ///
     /// # Errors
     /// The file cannot be read or the sink fails.
@@ -135,7 +135,7 @@ impl Points {
         sink.take(&batch, 0, b"")
     }
 
-    /// For each device and interval of `width_ns` the share of it in which an operation was under way: an event at the begin of
+    /// For each device and interval of `width_ns` the share of it in which an operation was in flight: an event at the begin of
     /// the interval. The last interval ends with the last operation.
     ///
     /// # Errors

@@ -29,7 +29,7 @@ pub enum Quantity {
     Offset,
     /// Number of the CPU that said it.
     Cpu,
-    /// Operations that were under way when one began, itself with them.
+    /// Operations that were in flight when one began, itself with them.
     QueueDepth,
     /// Share of an interval in which a device had something to do.
     Utilisation,

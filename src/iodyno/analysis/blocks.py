@@ -1,7 +1,7 @@
 """The exact law of a server on a ring of blocks (TPACKET_V3), which its trials are held against.
 
 A block that holds B packets is handed to the server when packet B + 1 comes, or when the timeout T is up. In a closed
-loop with N requests under way and N <= B that packet never comes: every T, all N requests are answered at once, and the
+loop with N requests in flight and N <= B that packet never comes: every T, all N requests are answered at once, and the
 rate is X = N / T to the last digit, whatever the machine can do. With N > B blocks fill by themselves and the timeout is a
 safety net only.
 """
@@ -69,7 +69,7 @@ def law_ratio(trial: Trial) -> Measured:
         return missing("the server has no ring of blocks of a fixed size in a closed loop")
     if not blocks.never_full:
         return missing(
-            f"{blocks.under_way} requests under way fill blocks of {blocks.packets} packets before the timeout"
+            f"{blocks.under_way} requests in flight fill blocks of {blocks.packets} packets before the timeout"
         )
     rate = operations(trial)
     if rate.value is None:
@@ -97,7 +97,7 @@ def _off(trial: Trial, blocks: Blocks, sender: HostData) -> Iterator[Warning]:
     if found.value is None or abs(found.value - 1) <= TOLERANCE + blocks.timeout_ns / sender.measured_ns:
         return
     text = (
-        f"{blocks.under_way} requests under way never fill a block of {blocks.packets} packets: with a timeout of "
+        f"{blocks.under_way} requests in flight never fill a block of {blocks.packets} packets: with a timeout of "
         f"{blocks.timeout_ns / 1e6:g} ms the rate is {blocks.rate_per_s:,.0f}/s by law, and {found.value:.1%} of that was"
         " measured; requests were lost, or the client or the kernel's timer came late (before Linux 6.18 it counts in"
         " ticks)"
@@ -106,7 +106,7 @@ def _off(trial: Trial, blocks: Blocks, sender: HostData) -> Iterator[Warning]:
 
 
 def _starved(trial: Trial, blocks: Blocks, sender: HostData) -> Iterator[Warning]:
-    """Requests without an answer leave too few under way to fill a block, until they are given up or sent again."""
+    """Requests without an answer leave too few in flight to fill a block, until they are given up or sent again."""
     metrics = ("datagram.lost", "datagram.retries")
     unanswered = sum(sender.growth(_DATAGRAMS, metric) or 0 for metric in metrics)
     # As many as a block holds answered each timeout, and one round that was begun before.
@@ -118,7 +118,7 @@ def _starved(trial: Trial, blocks: Blocks, sender: HostData) -> Iterator[Warning
     which = "a request had" if unanswered == 1 else f"{unanswered} requests had"
     text = (
         f"in {len(slow)} of {len(sender.measured)} intervals the load nearly stood still: {which} no answer, and while no more"
-        f" than {blocks.packets} are under way a block of {blocks.packets} packets comes by its timeout of"
+        f" than {blocks.packets} are in flight a block of {blocks.packets} packets comes by its timeout of"
         f" {blocks.timeout_ns / 1e6:g} ms; try smaller blocks, adaptive: on or a shorter `response_timeout`"
     )
     yield Warning(WarningCode.DATAGRAMS_LOST, text, trial.name)

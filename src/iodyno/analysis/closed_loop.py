@@ -13,16 +13,16 @@ LOST_MOST = 0.01
 def round_trip_mean(trial: Trial) -> Measured:
     """Mean time between two requests of a place of the loop in ns, by Little's law: N / X.
 
-    N requests are always under way, X are answered per second (Little 1961; Denning and Buzen 1978). It holds the
+    N requests are always in flight, X are answered per second (Little 1961; Denning and Buzen 1978). It holds the
     client's own time between answer and request, which a client in the kernel has hardly any of. A request that was lost is
-    under way until it is given up, and that is no round trip: where such waits matter, there is no mean.
+    in flight until it is given up, and that is no round trip: where such waits matter, there is no mean.
     """
     sender = trial.end("send")
     if sender is None:
         return missing("the trial has no sender")
     job = sender.manifest.get("job") or {}
     if job.get("workload") != "request_response" or job.get("arrivals") or job.get("think_ns"):
-        return missing("only a closed loop without pauses has a number of requests under way that is known")
+        return missing("only a closed loop without pauses has a number of requests in flight that is known")
     under_way = int(job.get("connections") or 0) * int(job.get("queue_depth") or 1)
     parts = [(record.operations, under_way * record.span_ns) for record in sender.measured]
     operations = sum(count for count, _ in parts)
@@ -38,6 +38,6 @@ def round_trip_mean(trial: Trial) -> Measured:
     return Measured(
         mean_ns,
         tuple(time / count for count, time in parts if count),
-        assumptions=("nearly every request was answered: what is lost is under way until it is given up",),
+        assumptions=("nearly every request was answered: what is lost is in flight until it is given up",),
         resolution=mean_ns / operations,
     )

@@ -84,7 +84,7 @@ def who_waits(trial: Trial) -> HostData | None:
 
 
 def given_up_ns(host: HostData) -> int:
-    """Return the time that requests of this host without an answer were under way in the measured window: each until given up."""
+    """Return the time that requests of this host without an answer were in flight in the measured window: each until given up."""
     job = host.manifest.get("job") or {}
     if host.role != "send" or job.get("workload") == "stream":
         return 0

@@ -68,7 +68,7 @@ class Wall:
     """The wall of one line, in clients, with what it is made of. What cannot be had is `missing` with its reason.
 
     `rate`: that of the plateau. `added_wait`: ns that each further client adds to every request: 1 / rate for each that
-    it has under way.
+    it has in flight.
     `response`: the mean response at the least load. `levels`: of the other factors. `notes`: what its reader must know.
     """
 
@@ -326,7 +326,7 @@ def _assumptions(least: Load) -> tuple[str, ...]:
     found = ["what a request asks of each resource does not depend on the load"]
     if least.clients * least.under_way > 1:
         found.append(
-            f"requests do not wait for each other with {least.clients * least.under_way} under way, the least load;"
+            f"requests do not wait for each other with {least.clients * least.under_way} in flight, the least load;"
             " where they do, the wall lies further left"
         )
     return tuple(found)

@@ -50,7 +50,7 @@ def held(folder: Path) -> Iterator[None]:
             raise StoreError(
                 f"this campaign is being run by {_holder(descriptor)}",
                 where=str(folder),
-                advice=f"wait for it, or look on: iodyno watch {folder}",
+                advice=f"wait for it, or watch it: iodyno watch {folder}",
             ) from None
         except OSError as error:
             if error.errno not in _WITHOUT_LOCKS:

@@ -58,7 +58,7 @@ class Pairing:
     def _match(self, index: int) -> None:
         if index in self._inside and index in self._outside:
             inside, outside = self._inside.pop(index), self._outside.pop(index)
-            # Taken apart beside the load: such a host is one that others disturb in any case, and who looks on sees it whole.
+            # Taken apart beside the load: such a host is one that others disturb in any case, and who watches sees it whole.
             both = joined(inside.taken_apart(), outside.taken_apart())
             self.hand_on(SentRecord(inside.progress, json.dumps(both, separators=(",", ":")).encode()))
 

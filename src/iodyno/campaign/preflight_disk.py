@@ -44,7 +44,7 @@ def limits(testbed: Testbed, settings: Settings) -> Iterator[tuple[Line, str]]:
 
 
 def memory(testbed: Testbed, settings: Settings) -> Iterator[tuple[Line, str]]:
-    """Blocks that are under way."""
+    """Blocks that are in flight."""
     for hosts in machines(testbed):
         known = [testbed.sessions[host].hello["host"]["memory_available_bytes"] for host in hosts]
         have = min((each for each in known if each is not None), default=None)
@@ -52,7 +52,7 @@ def memory(testbed: Testbed, settings: Settings) -> Iterator[tuple[Line, str]]:
         yield line(
             "memory",
             have is None or need <= have,
-            f"host {' and '.join(hosts)}: blocks under way may take {mib(need)}, {mib(have)} are available",
+            f"host {' and '.join(hosts)}: blocks in flight may take {mib(need)}, {mib(have)} are available",
             "use fewer workers, a smaller queue_depth or smaller blocks",
         )
 

@@ -28,7 +28,7 @@ class TrialResult:
 class Answer:
     """Answer of a strategy so far.
 
-    `content` stands in `campaign.json` under the key `section`; `shown` is for who looks on. Until the end it takes
+    `content` stands in `campaign.json` under the key `section`; `shown` is for who watches. Until the end it takes
     `further_trials` beside those asked for, or, of a strategy that has a time of its own, `left_ns` at most.
     """
 

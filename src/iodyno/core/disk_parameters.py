@@ -19,7 +19,7 @@ MILLISECOND_NS = 1_000_000
 SECTOR_BYTES = 512
 """The least that a device reads or writes (chosen: that of the block layer, `SECTOR_SIZE`; many have 4096)."""
 WHOLE_PPM = 10**6
-_MOST_BYTES = 8 << 30  # of blocks under way, `MAX_MEMORY_BYTES` in agent/core/src/disk.rs
+_MOST_BYTES = 8 << 30  # of blocks in flight, `MAX_MEMORY_BYTES` in agent/core/src/disk.rs
 _MANY_AT_A_TIME = ("io_uring", "aio")
 _WITH_FLAGS = ("preadv2", "io_uring")
 SYSCALLS = ("pread", "preadv2", "io_uring", "aio", "mmap")
@@ -201,7 +201,7 @@ PARAMETERS = (
     ),
     Parameter("align", "size", "Offsets are multiples of it; left out: of the block.", high=2**30),
     Parameter("workers", "count", "Threads of each host.", high=4096, default=1),
-    Parameter("queue_depth", "count", "Operations under way of each worker at a time (io_uring, aio).", high=32_768, default=1),
+    Parameter("queue_depth", "count", "Operations in flight of each worker at a time (io_uring, aio).", high=32_768, default=1),
     Parameter(
         "syscalls",
         "word",
@@ -248,7 +248,7 @@ PARAMETERS = (
     Parameter("burst_off", "duration", "Time without arrivals of bursty ones.", high=10**12, default=90_000_000),
     Parameter("burst", "count", "Operations that begin together at an arrival.", high=10**6, default=1),
     Parameter("operations", "count", "Operations of each host after which its load ends, before the windows do.", high=2**50),
-    Parameter("think", "duration", "Pause of a worker of a closed loop, when none of its operations is under way.",
+    Parameter("think", "duration", "Pause of a worker of a closed loop, when none of its operations is in flight.",
               low=0, high=10**12, default=0),
     Parameter("think_every", "count", "Operations of a worker from one pause to the next.", high=10**9, default=1),
     *replay.PARAMETERS,
@@ -322,7 +322,7 @@ def mistakes_of(settings: Mapping[str, object], varied: Container[str] = ()) -> 
         found.append(("direct", "found on with syscalls mmap, which is the page cache; allowed: off"))
     if settings.get("direct") is True and settings.get("cached") == "yes":
         found.append(
-            ("cached", "found yes with direct: on, which goes past the page cache; allowed: any, no")
+            ("cached", "found yes with direct: on, which bypasses the page cache; allowed: any, no")
         )
     return found
 
@@ -359,7 +359,7 @@ def _of_calls(point: Mapping[str, Level]) -> Mistakes:
         found.append(
             (
                 ("queue_depth", "syscalls"),
-                f"found {depth} with syscalls {syscalls}, which has one operation under way a worker; allowed: 1, or"
+                f"found {depth} with syscalls {syscalls}, which has one operation in flight a worker; allowed: 1, or"
                 f" syscalls {' or '.join(_MANY_AT_A_TIME)}",
             )
         )
@@ -418,7 +418,7 @@ def _of_blocks(point: Mapping[str, Level]) -> Mistakes:
         found.append(
             (
                 ("workers", "queue_depth", "block"),
-                f"found {workers} x queue_depth {point['queue_depth']} x block {shown}, which are under way at a time; allowed:"
+                f"found {workers} x queue_depth {point['queue_depth']} x block {shown}, which are in flight at a time; allowed:"
                 f" {quantity.show('size', _MOST_BYTES)} in all",
             )
         )

@@ -54,7 +54,7 @@ LIMITERS: Mapping[str, LimiterKind] = {
         # First: where the rate is that of its law, nothing else that is short has a part in it.
         LimiterKind(
             "block_timeout",
-            "A ring of blocks hands none over before its timeout: the requests under way do not fill one.",
+            "A ring of blocks hands none over before its timeout: the requests in flight do not fill one.",
             "the same rate with a longer or shorter timeout",
             per_host=False,
         ),

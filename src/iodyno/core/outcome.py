@@ -218,7 +218,7 @@ OUTCOMES: Mapping[str, OutcomeKind] = {
         OutcomeKind(
             "block_law_ratio",
             "1",
-            "Requests answered per second over requests under way per block timeout, where a TPACKET_V3 block never gets"
+            "Requests answered per second over requests in flight per block timeout, where a TPACKET_V3 block never gets"
             " full: 1 by law.",
         ),
         OutcomeKind(

@@ -262,7 +262,7 @@ REQUEST_RESPONSE = Workload(
     parameters=(
         *_EXCHANGE,
         Parameter(
-            "queue_depth", "count", "Requests under way on a connection at a time.", high=65_536, default=1
+            "queue_depth", "count", "Requests in flight on a connection at a time.", high=65_536, default=1
         ),
         Parameter(
             "multiplexed",

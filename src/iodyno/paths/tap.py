@@ -23,7 +23,7 @@ __all__ = ["TapPath", "unavailable"]
 
 DEVICE = "tap0"
 _QUEUE_FRAMES = 4096
-"""Frames that wait for the process (chosen: more than the flows of a study have under way; a device of 500 loses
+"""Frames that wait for the process (chosen: more than the flows of a study have in flight; a device of 500 loses
 bursts of TCP, and what is measured is then its recovery)."""
 _ANSWER_TIMEOUT_S = 5.0
 _START_TIMEOUT_S = 10.0

@@ -33,7 +33,7 @@ _MEANING = {
 
 def load_name(found: LineFit) -> str:
     """Name the load of the line."""
-    return "operations offered per second" if found.line.is_open else "operations under way"
+    return "operations offered per second" if found.line.is_open else "operations in flight"
 
 
 def title_of(found: LineFit) -> str:

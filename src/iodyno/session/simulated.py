@@ -411,7 +411,7 @@ class _Trial:
         return {"trial": job["trial"], **times, **content}
 
     def _times(self, operations: int, span_ns: int, connections: int) -> dict[str, Any]:
-        """Service times of a closed loop: every connection always has one operation under way."""
+        """Service times of a closed loop: every connection always has one operation in flight."""
         if operations == 0:
             return {"count": 0, "sum_ns": 0, "buckets": [], "counts": []}
         mean = span_ns * connections / operations

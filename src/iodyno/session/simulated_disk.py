@@ -1,6 +1,6 @@
 """The disk of a simulated agent: reads and writes of known service times, at most so many a second.
 
-A closed loop of N operations under way has X = min(disk_iops, N / S), by Little's law; the mean service time is then
+A closed loop of N operations in flight has X = min(disk_iops, N / S), by Little's law; the mean service time is then
 N / X. Nothing here knows how the analysis counts.
 """
 

@@ -50,7 +50,7 @@ _HEADERS = {
     "Cache-Control": "no-store",
 }
 _MOST_STREAMS = 32
-"""Pages that may look on at once (chosen: more than a room full of people; each is a thread)."""
+"""Pages that may watch at once (chosen: more than a room full of people; each is a thread)."""
 _BEAT_S = 5.0
 """Silence after which a stream says that it lives; a page that hears nothing for longer knows that it is cut off."""
 _IDLE_S = 30.0
@@ -169,7 +169,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _stream(self, *, body: bool) -> None:
         if not self.server.streams.acquire(blocking=False):
-            self._refuse(503, f"{_MOST_STREAMS} pages look on already")
+            self._refuse(503, f"{_MOST_STREAMS} pages watch already")
             return
         try:
             self._head(200, {"Content-Type": "text/event-stream; charset=utf-8", "Connection": "close"})

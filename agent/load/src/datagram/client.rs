@@ -1,4 +1,4 @@
-//! The asking end: one connected socket a flow, up to `queue_depth` requests under way on each. A request without an
+//! The asking end: one connected socket a flow, up to `queue_depth` requests in flight on each. A request without an
 //! answer in time is sent again, as often as the job says, and then lost; nothing waits for it for ever.
 
 use std::cmp::Reverse;

@@ -1,7 +1,7 @@
 //! The load on datagrams, where every message is whole, may be lost, and shows whose it is.
 //!
 //! ```text
-//! client: requests under way, by number ─▶ server: one socket for all flows, answers to where it came from
+//! client: requests in flight, by number ─▶ server: one socket for all flows, answers to where it came from
 //! sender: numbers without a gap         ─▶ receiver: a window of numbers tells lost from late
 //! ```
 //! Connections, which have an order and an end, are driven by `workload` and `engine` instead.

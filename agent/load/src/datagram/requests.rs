@@ -1,4 +1,4 @@
-//! The requests under way on one flow: which answer belongs to which, which are overdue, what became of them.
+//! The requests in flight on one flow: which answer belongs to which, which are overdue, what became of them.
 //!
 //! Each of the `queue_depth` places has sequence numbers of its own, `place + n * queue_depth`, so that an answer
 //! finds its request without a search, and an old answer is told from the one that is waited for.
@@ -10,9 +10,9 @@ const REMEMBERED: u64 = u64::BITS as u64;
 /// A place for one request.
 #[derive(Clone, Copy)]
 struct Place {
-    /// Sequence number of the request under way, or of the next one.
+    /// Sequence number of the request in flight, or of the next one.
     sequence: u64,
-    /// When it was first sent; 0: none is under way.
+    /// When it was first sent; 0: none is in flight.
     begun: u64,
     /// When it was to be sent.
     due: u64,
@@ -29,7 +29,7 @@ struct Place {
 /// What an answer is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Answered {
-    /// That to a request under way, which was first sent then, and was to be sent then.
+    /// That to a request in flight, which was first sent then, and was to be sent then.
     Awaited { begun: u64, due: u64 },
     /// It came after its request was counted as lost.
     Late,
@@ -87,7 +87,7 @@ impl Requests {
         self.free.len()
     }
 
-    /// Whether any is under way.
+    /// Whether any is in flight.
     #[inline]
     pub(crate) fn any(&self) -> bool {
         self.free.len() < self.places.len()

@@ -88,7 +88,7 @@ pub(super) fn serve<S: Service>(shared: &Connections, number: usize) {
     service.close(&mut seat);
 }
 
-/// Whether all there is is one flow with one request under way.
+/// Whether all there is is one flow with one request in flight.
 fn alternates(job: &Job<Network>) -> bool {
     job.load.kind() == TrafficKind::RequestResponse
         && job.load.connections == 1

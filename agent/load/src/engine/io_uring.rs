@@ -56,10 +56,10 @@ struct RingLink<'a> {
     socket: BorrowedFd<'a>,
     place: usize,
     manner: Manner,
-    /// Whether a send is under way, and what became of the last one.
+    /// Whether a send is in flight, and what became of the last one.
     sending: Cell<bool>,
     sent: Cell<Option<usize>>,
-    /// Whether a receive is under way, and what came that nobody took.
+    /// Whether a receive is in flight, and what came that nobody took.
     receiving: Cell<bool>,
     got: Cell<usize>,
     ended: Cell<bool>,
@@ -366,7 +366,7 @@ impl<A: Activity> Round<'_, '_, A> {
         while !past || slot.activity.in_hand() || slot.link.sent.get().is_some() {
             slot.link.moved.set(false);
             match slot.activity.step(&slot.link, &mut self.worker, cell) {
-                // Where no call did anything, something is under way.
+                // Where no call did anything, something is in flight.
                 Step::On | Step::Waiting if slot.link.moved.get() => {}
                 Step::On | Step::Waiting => return,
                 Step::Pausing(until) => {

@@ -33,7 +33,7 @@ impl Ladder {
     /// of at most as many packets as `ring` says.
     pub fn open(wanted: &Wanted, ring: &Ring, packets: usize) -> io::Result<Self> {
         let timeout_ms = (ring.block_timeout_ns.0 / 1_000_000).max(1) as u32;
-        // The ring has room for twice of what can be under way, and blocks of half of that are the largest of use.
+        // The ring has room for twice of what can be in flight, and blocks of half of that are the largest of use.
         let highest = (packets / 4).max(1).ilog2() as usize;
         let epoll = Epoll::new()?;
         let mut rungs = Vec::with_capacity(highest + 1);

@@ -1,13 +1,13 @@
 //! How many packets a block should have: the rule by which [`super::adaptive`] chooses, without rings and clocks.
 //!
-//! With N requests under way, blocks of fewer than N packets get full by themselves; others are handed over by their
+//! With N requests in flight, blocks of fewer than N packets get full by themselves; others are handed over by their
 //! timeout, and the rate falls to N over it. The largest of which two hold fewer than N are taken: while one is answered,
 //! another one lies there, handed over by a packet behind it, and nobody waits for anybody. Nobody tells a server what N is,
 //! and it changes. Two things are certain:
 //!
-//! - What lies there unanswered at one instant is under way. So where full blocks lie behind each other, larger ones are
+//! - What lies there unanswered at one instant is in flight. So where full blocks lie behind each other, larger ones are
 //!   safe, without a try that would cost a timeout.
-//! - A block that came by its timeout while the server waited for it held what was under way. One that the server found
+//! - A block that came by its timeout while the server waited for it held what was in flight. One that the server found
 //!   when it came late held what was left over from the full blocks in front, and says nothing.
 //!
 //! A client that stood still for so long looks like fewer requests, too. So one such block decides nothing, and where two
@@ -84,7 +84,7 @@ impl Choice {
     }
 }
 
-/// The largest size of which two blocks hold fewer packets than are under way.
+/// The largest size of which two blocks hold fewer packets than are in flight.
 fn fitting(under_way: usize) -> usize {
     (under_way.saturating_sub(1) / 2).max(1).ilog2() as usize
 }
@@ -246,7 +246,7 @@ mod tests {
             ring.open += 1;
         }
 
-        /// Goes on for so long with so many under way; the choice is `None` where the size is fixed.
+        /// Goes on for so long with so many in flight; the choice is `None` where the size is fixed.
         fn run(&mut self, choice: &mut Option<Choice>, under_way: usize, time: u64) -> u64 {
             let (end, before) = (self.now + time, self.answered);
             while self.under_way < under_way {
@@ -313,7 +313,7 @@ mod tests {
     /// The server is slower, neither, the client.
     const COSTS: [Costs; 3] = [(3_000, 1_000, 10_000), (2_000, 2_000, 5_000), (1_000, 4_000, 3_000)];
 
-    /// Requests answered, and blocks that came by their timeout, in so long with so many under way, once it has settled.
+    /// Requests answered, and blocks that came by their timeout, in so long with so many in flight, once it has settled.
     fn settled(
         mut choice: Option<Choice>,
         at: usize,
@@ -334,7 +334,7 @@ mod tests {
                 for begin in [0, 3, 6, HIGHEST] {
                     let (answered, timeouts) = settled(law(begin), begin, flows, 0, costs);
                     assert!(answered > 0);
-                    assert_eq!(timeouts, 0, "{flows} under way, from {begin}, {costs:?}");
+                    assert_eq!(timeouts, 0, "{flows} in flight, from {begin}, {costs:?}");
                 }
             }
         }
@@ -352,7 +352,7 @@ mod tests {
                         let ratio = answered as f64 / best as f64;
                         assert!(
                             ratio > 0.9,
-                            "{ratio}: {flows} under way, from {begin}, {stalls_every} {costs:?}"
+                            "{ratio}: {flows} in flight, from {begin}, {stalls_every} {costs:?}"
                         );
                     }
                 }
@@ -370,7 +370,7 @@ mod tests {
                     let answered = world.run(&mut choice, flows, 400 * MS);
                     let (fixed, _) = settled(None, fitting(flows), flows, stalls_every, costs);
                     let ratio = answered as f64 / fixed as f64;
-                    assert!(ratio > 0.8, "{ratio}: {flows} under way, {stalls_every} {costs:?}");
+                    assert!(ratio > 0.8, "{ratio}: {flows} in flight, {stalls_every} {costs:?}");
                 }
             }
         }

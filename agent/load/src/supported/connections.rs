@@ -278,7 +278,7 @@ fn exchanges(load: &Network) -> Result<(), LoadError> {
     // While it blocks in a send it does not read, and the other end, which it waits for, blocks, too.
     let blocks = load.role == Role::Send && load.engine == Engine::Threads;
     let (multiplexed, pipelined) = (exchange.multiplexed, exchange.queue_depth > 1);
-    let under_way = format!("{} requests under way on a connection", exchange.queue_depth);
+    let under_way = format!("{} requests in flight on a connection", exchange.queue_depth);
     let with = |more| format!("{under_way} {more}");
     let (ringed, blocked) = (with("by io_uring"), with("and blocking threads"));
     let (arriving, pausing) = (with("and arrivals"), with("and pauses or locks"));

@@ -1,4 +1,4 @@
-//! The asking end where several requests are under way on each connection: it writes requests as long as it may, and
+//! The asking end where several requests are in flight on each connection: it writes requests as long as it may, and
 //! reads answers when it may not. What a request is, and which of them an answer is for, its book knows.
 //!
 //! It must never block in a send while answers wait to be read: the other end would block, too.

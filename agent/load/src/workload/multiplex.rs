@@ -1,4 +1,4 @@
-//! Requests and answers with identifiers, several under way on each connection, answered in any order: as protocols do
+//! Requests and answers with identifiers, several in flight on each connection, answered in any order: as protocols do
 //! that multiplex exchanges over one stream.
 //!
 //! | bytes | in front of every request and answer, little-endian |

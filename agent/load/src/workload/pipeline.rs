@@ -1,5 +1,5 @@
-//! Requests and answers, several requests under way on each connection; answers come in the order of the requests, as
-//! a stream has it. A closed loop: the next request waits until fewer than `queue_depth` are under way.
+//! Requests and answers, several requests in flight on each connection; answers come in the order of the requests, as
+//! a stream has it. A closed loop: the next request waits until fewer than `queue_depth` are in flight.
 
 use std::collections::VecDeque;
 use std::io;
@@ -97,7 +97,7 @@ pub(crate) struct PipelinedAnswer {
     received: u64,
     /// Bytes of answers that the kernel has not accepted.
     unsent: u64,
-    /// When the last bytes of each request came whose answer is not out; as many as the other end may have under way.
+    /// When the last bytes of each request came whose answer is not out; as many as the other end may have in flight.
     begun: VecDeque<u64>,
 }
 

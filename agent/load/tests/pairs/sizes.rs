@@ -1,4 +1,4 @@
-//! Messages of drawn sizes, and several requests under way: everything arrives, and each answer is that of its request.
+//! Messages of drawn sizes, and several requests in flight: everything arrives, and each answer is that of its request.
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -76,7 +76,7 @@ fn a_stream_of_drawn_sizes_arrives_whole() {
 
 #[test]
 fn pipelining_keeps_as_many_under_way_as_it_was_told() {
-    // A server that answers none before all four are there: with fewer under way nothing would ever come to its end.
+    // A server that answers none before all four are there: with fewer in flight nothing would ever come to its end.
     let door = TcpListener::bind("127.0.0.1:0").unwrap();
     let (mut sender, _) = asking(Engine::Epoll, Engine::Threads, 4);
     (sender.load.connections, sender.load.message_sizes, sender.load.message_bytes) = (1, None, Bytes(100));
@@ -256,7 +256,7 @@ fn every_workload_of_requests_takes_every_law_of_sizes() {
             let lost = sent.totals.bytes.checked_sub(received.totals.bytes);
             assert!(lost.is_some_and(|bytes| bytes <= cut_off), "{case}: {lost:?}, {:?}", why());
             assert_eq!(sent.totals.connections_lost, 0, "{case}: {:?}", why());
-            // Six standard errors, and what is under way at the stop: up to eight requests of a connection.
+            // Six standard errors, and what is in flight at the stop: up to eight requests of a connection.
             let found = sent.totals.bytes as f64 / asked as f64;
             let off = 6.0 * deviation / (asked as f64).sqrt() + 24.0 * 9_000.0 / asked as f64;
             assert!((found - mean).abs() <= off, "{case}: {found} of {asked}");

@@ -41,7 +41,7 @@ const READERS: usize = 8;
 /// Bytes of a read, and what a direct read has to be aligned to.
 const BLOCK: usize = 4096;
 
-/// Measures, in some eight seconds, with reads of `file` that go past the page cache.
+/// Measures, in some eight seconds, with reads of `file` that bypass the page cache.
 pub(crate) fn measure(sys: &Path, file: &Path) -> Result<Vec<BlockOperationCost>, Refusal> {
     let unreadable = |error: io::Error| Refusal::Other(format!("{}: {error}", file.display()));
     drop(open(file).map_err(unreadable)?);
@@ -136,7 +136,7 @@ fn open(file: &Path) -> io::Result<(File, u64)> {
     }
 }
 
-/// Reads blocks here and there in a file, past the page cache, until told to stop.
+/// Reads blocks here and there in a file, bypassing the page cache, until told to stop.
 fn read(file: &Path, number: u64, stop: &AtomicBool) -> io::Result<()> {
     let (file, blocks) = open(file)?;
     let mut memory = IoMemory::new(BLOCK)?;

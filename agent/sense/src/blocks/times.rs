@@ -209,7 +209,7 @@ pub(crate) struct SlowOperation {
 /// Operations that are in no series.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LeftOut {
-    /// More were under way, or more kinds of them, than there is room for.
+    /// More were in flight, or more kinds of them, than there is room for.
     pub no_room: u64,
     /// Their begin or their end was not seen.
     pub unseen: u64,

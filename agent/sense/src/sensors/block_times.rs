@@ -29,7 +29,7 @@ pub(super) const LEFT_OUT: Metric = counter(
     "1",
     SOURCE,
     "",
-    "Operations that ended and are not counted: more under way than there is room for, or not seen.",
+    "Operations that ended and are not counted: more in flight than there is room for, or not seen.",
 );
 pub(super) const PROCESS_OPERATIONS: Metric = counter(
     "block.process_operations",

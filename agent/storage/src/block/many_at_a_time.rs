@@ -144,7 +144,7 @@ impl Queue for NullQueue {
     }
 }
 
-/// What is under way in a slot.
+/// What is in flight in a slot.
 #[derive(Clone, Copy)]
 struct Slot {
     operation: Operation,
@@ -170,7 +170,7 @@ impl Tables {
     }
 }
 
-/// What keeps a worker from beginning more, until nothing is under way.
+/// What keeps a worker from beginning more, until nothing is in flight.
 enum Pending {
     Nothing,
     /// A call that makes writes durable.
@@ -189,7 +189,7 @@ const NOTHING: Operation = Operation {
     intended: 0,
 };
 
-/// Makes the load, from the start to the stop, and until what is under way then has ended.
+/// Makes the load, from the start to the stop, and until what is in flight then has ended.
 pub(crate) fn drive<Q: Queue>(worker: &mut Worker<'_>, queue: &mut Q, tables: &mut Tables) {
     let shared = worker.shared;
     let depth = shared.disk.queue_depth as usize;
@@ -241,7 +241,7 @@ pub(crate) fn drive<Q: Queue>(worker: &mut Worker<'_>, queue: &mut Q, tables: &m
                 } else if !units.begin_write(&operation.place, queue.bytes(slot)) {
                     match worker.draw_for(units, queue.bytes(slot)) {
                         Some(place) => operation.place = place,
-                        // What is under way keeps nearly every block: it is tried again when something has ended.
+                        // What is in flight keeps nearly every block: it is tried again when something has ended.
                         None => {
                             held = Some(operation);
                             break;

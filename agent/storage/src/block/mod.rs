@@ -293,7 +293,7 @@ impl Running {
         self.crew.shared.realtime.clone()
     }
 
-    /// Ends the load: nothing more is begun, what is under way ends by itself.
+    /// Ends the load: nothing more is begun, what is in flight ends by itself.
     pub fn stop(&self) {
         self.crew.shared.stop();
         self.crew.wake();

@@ -1,4 +1,4 @@
-//! Writes that a thread begins and waits for later: by `io_uring`, which has all of them under way at a time. Where a host does
+//! Writes that a thread begins and waits for later: by `io_uring`, which has all of them in flight at a time. Where a host does
 //! not allow that, threads of the agent carry them out, as those of the C library do for POSIX AIO; the thread itself is not
 //! held up by them.
 
@@ -14,7 +14,7 @@ use iodyno_sys::lock::locked;
 use iodyno_sys::stream_ring;
 use iodyno_sys::write_ring::WriteRing;
 
-/// chosen: writes that a thread of a program has under way at a time at most. Shipped personalities begin ten.
+/// chosen: writes that a thread of a program has in flight at a time at most. Shipped personalities begin ten.
 const MOST: u32 = 256;
 /// chosen: the same where threads carry them out.
 const WORKERS: usize = 4;
@@ -31,7 +31,7 @@ struct Write {
 #[derive(Default)]
 struct Queue {
     waiting: VecDeque<Write>,
-    /// Waiting and under way.
+    /// Waiting and in flight.
     unfinished: usize,
     failure: Option<io::Error>,
     closed: bool,
@@ -54,7 +54,7 @@ pub(super) enum Aio {
 pub(super) fn told() -> String {
     match stream_ring::available() {
         Ok(()) => {
-            format!("aiowrite goes through io_uring: up to {MOST} writes of a thread are under way at a time")
+            format!("aiowrite goes through io_uring: up to {MOST} writes of a thread are in flight at a time")
         }
         Err(why) => {
             format!("aiowrite is carried out by {WORKERS} further threads for each thread that has it: {why}")

@@ -265,7 +265,7 @@ fn a_count_is_that_of_all_threads_of_a_process() {
     all.processes[0].threads[0].instances = 4;
     let finished = run(all, 30_000).unwrap();
     let stats = counted(&finished, "statfile").0;
-    // Each thread may have one under way when the last one is counted.
+    // Each thread may have one in flight when the last one is counted.
     assert!((1_000..=1_003).contains(&stats), "{stats}");
     assert_eq!(finished.account.end, FileEnd::Count);
     assert!(finished.account.ended_by.unwrap().contains("finishoncount"));

@@ -375,7 +375,7 @@ fn semaphores_and_wake_ups_keep_threads_in_step() {
     let finished = run(program, 60_000).unwrap();
     let (given, taken) = (counted(&finished, "given").0, counted(&finished, "taken").0);
     assert_eq!((given, finished.account.end), (200, FileEnd::Count));
-    // Four posts for each; the poster may be 8 and 4 ahead, and one is under way.
+    // Four posts for each; the poster may be 8 and 4 ahead, and one is in flight.
     assert!(given <= taken * 4 + 13 && taken * 4 <= given, "{given} {taken}");
 }
 

@@ -9,7 +9,7 @@ use crate::event::{Batch, Operation, Wanted};
 use crate::formats::{latency, words, Form, Parser};
 use crate::unit::Unit;
 
-/// Issues that are remembered. Chosen: more than any device has under way; a trace without completions stays bounded.
+/// Issues that are remembered. Chosen: more than any device has in flight; a trace without completions stays bounded.
 const UNDER_WAY: usize = 1 << 18;
 
 /// The form.
@@ -111,7 +111,7 @@ impl Parser for Blkparse {
             let (pid, process) = (found.pid.to_vec(), found.process.to_vec());
             let issue = Issue { begin_ns: time, sectors, place: out.place(), pid, process };
             if self.under_way.len() >= UNDER_WAY && !self.under_way.contains_key(&key) {
-                return out.refuse("", "more operations are under way than are remembered", text);
+                return out.refuse("", "more operations are in flight than are remembered", text);
             }
             if let Some(before) = self.under_way.insert(key, issue) {
                 // Requeued, or its completion is lost; only the last issue counts.
@@ -123,7 +123,7 @@ impl Parser for Blkparse {
             return out.refuse("", "its issue (D) is not in the trace", text);
         };
         if sectors > 0 && sectors < issue.sectors {
-            // Complete in parts: the rest is still under way.
+            // Complete in parts: the rest is still in flight.
             let rest = Issue {
                 sectors: issue.sectors - sectors,
                 pid: issue.pid.clone(),

@@ -8,7 +8,7 @@ use crate::event::{Batch, Operation, Quantity, Wanted};
 use crate::formats::{is_no_sector, words, Form, Parser};
 use crate::unit::Unit;
 
-/// Begins that are remembered. Chosen: more than a machine has tasks or requests under way.
+/// Begins that are remembered. Chosen: more than a machine has tasks or requests in flight.
 const UNDER_WAY: usize = 1 << 18;
 
 /// The form.
@@ -224,7 +224,7 @@ impl Parser for PerfScript {
         if begins {
             out.skipped += 1;
             if self.under_way.len() >= UNDER_WAY && !self.under_way.contains_key(&key) {
-                return out.refuse("", "more operations are under way than are remembered", text);
+                return out.refuse("", "more operations are in flight than are remembered", text);
             }
             if let Some((_, place)) = self.under_way.insert(key, (time, out.place())) {
                 out.refuse_at(place, "", "it began again before it had ended", text);

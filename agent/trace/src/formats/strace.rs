@@ -142,7 +142,7 @@ impl Parser for Strace {
             out.skipped += 1;
             let full = self.cut.len() >= UNDER_WAY && !self.cut.contains_key(found.pid);
             if full {
-                return out.refuse("", "more calls are under way than are remembered", text);
+                return out.refuse("", "more calls are in flight than are remembered", text);
             }
             if let Some((_, place)) = self.cut.insert(found.pid.to_vec(), (time, out.place())) {
                 out.refuse_at(place, "", "the call was cut and never went on", text);

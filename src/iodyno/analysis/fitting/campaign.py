@@ -1,6 +1,6 @@
 """Models fitted to a line of a campaign: which one predicts best what it has not seen, and what it says of the system.
 
-Closed loops (rate against operations under way): one station with 1, 2, 4, ... servers and a delay; one server whose
+Closed loops (rate against operations in flight): one station with 1, 2, 4, ... servers and a delay; one server whose
 service times vary as measured, or not at all; the Universal Scalability Law; Amdahl's law. Open loops (mean response
 time against the offered rate): one station with 1, 2, 4, ... servers behind a delay, exponential or with the measured
 variance.
@@ -49,7 +49,7 @@ LOADS = ("connections", "queue_depth", "rate")
 RATE = "operations_per_s"
 SERVERS = (1, 2, 4, 8)
 QUEUE_MOST = 1024
-"""Operations under way up to which queues are fitted (chosen: every number of them is summed, in every resample)."""
+"""Operations in flight up to which queues are fitted (chosen: every number of them is summed, in every resample)."""
 GENERAL_MOST = 256
 """The same of the recursion over populations."""
 BENT = 0.7
@@ -267,7 +267,7 @@ def _candidates(line: Line, unit: str) -> tuple[list[Model], list[str]]:
     if unit != "1/s":
         skipped.append(f"queues: their rate is of operations, and {unit} is none")
     elif most > QUEUE_MOST:
-        skipped.append(f"queues: {most:g} operations under way are more than {QUEUE_MOST}")
+        skipped.append(f"queues: {most:g} operations in flight are more than {QUEUE_MOST}")
     else:
         models += [closed_bounds(), *(closed_queue(m) for m in SERVERS if m < most)]
         if varied is not None and most <= GENERAL_MOST:

@@ -41,7 +41,7 @@ class Variability:
 
 @dataclass(frozen=True)
 class Line:
-    """A line along the load. `is_open`: loads are operations offered per second; else those under way.
+    """A line along the load. `is_open`: loads are operations offered per second; else those in flight.
 
     `loads`: with the outcome of each trial; `responses`: with mean response times in s; `busy`: by host, its busy share of
     all its CPUs at each load; `cpus`: how many each host has. `arrivals`: the law of an open loop. `left_out`: loads that
@@ -78,7 +78,7 @@ def rows_of(dataset: Dataset, outcomes: Mapping[str, Mapping[str, float | None]]
 def lines_of(
     dataset: Dataset, rows: Sequence[Row], factors: Sequence[FactorLevels], along: FactorLevels, outcome: str
 ) -> list[Line]:
-    """The lines along a factor that is a number. Where it is the connections or the requests under way on each, the load is
+    """The lines along a factor that is a number. Where it is the connections or the requests in flight on each, the load is
     the product of both; where it is the rate of an open loop, the load is what was offered.
     """
     moving = {along.name, *along.together}

@@ -362,7 +362,7 @@ def cpu_free_least(view: View) -> Signal:
 
 
 def in_call(view: View) -> Signal:
-    """Share of the measured window in which a connection had an operation under way (Little's law, X R / N)."""
+    """Share of the measured window in which a connection had an operation in flight (Little's law, X R / N)."""
     host = view.host
     times = merge(
         host.histograms[record.index] for record in host.measured if record.index in host.histograms
@@ -373,7 +373,7 @@ def in_call(view: View) -> Signal:
         return absent(
             "records", f"operations of {host.name} are long against the window: those at its ends count wrong"
         )
-    # One that is never answered has no time, but is under way until it is given up.
+    # One that is never answered has no time, but is in flight until it is given up.
     calling = times.sum_ns + datagrams.given_up_ns(host)
     return of_window(host, calling / host.measured_ns / view.connections, "records")
 
@@ -454,8 +454,8 @@ def lock_wait(view: View) -> Signal:
 
 
 def off_exclusion(view: View) -> Signal:
-    """Return the distance of the mean number of operations under way from one (Little's law): 0 where workers exclude each other.
-    Of workers that share no lock, it is by chance where one is under way.
+    """Return the distance of the mean number of operations in flight from one (Little's law): 0 where workers exclude each other.
+    Of workers that share no lock, it is by chance where one is in flight.
     """
     if not (view.sender.manifest.get("job") or {}).get("serialised"):
         return absent("experiment", "the workers share no lock")

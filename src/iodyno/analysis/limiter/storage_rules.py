@@ -1,6 +1,6 @@
 """The rules of loads on storage. To add one: a line here, and its signal in `signals` or `storage_signals`.
 
-A closed loop tells no saturated device from a small number of operations at a time by itself: with one operation under way
+A closed loop tells no saturated device from a small number of operations at a time by itself: with one operation in flight
 it is the number, with two and more at a device that is never idle it is the device; a proof changes the one or the other.
 """
 

@@ -1,4 +1,4 @@
-"""Signals of loads on storage: what the device under the target did, how much was under way at a time, and what servers and
+"""Signals of loads on storage: what the device under the target did, how much was in flight at a time, and what servers and
 daemons of a volume took, which are part of the load and not of it alone.
 """
 
@@ -53,7 +53,7 @@ def device_depth(view: View) -> Signal:
 
 
 def in_device(view: View) -> Signal:
-    """Operations in flight at the device over those that the load has under way (Little's law): what is missing waits above the
+    """Operations in flight at the device over those that the load has in flight (Little's law): what is missing waits above the
     device, as in a control group that holds it back. Only where the device moves what the load does: half as much to twice.
     """
     if has_roles(view):
@@ -70,7 +70,7 @@ def in_device(view: View) -> Signal:
     under_way = done * time_ns / 1e9 if done and time_ns else None
     depth = devices.depth(view.trial, view.host.name).value
     ratio = depth / under_way if under_way and depth is not None else None
-    return signals.of_window(view.host, ratio, f"{devices.SENSOR}, records", "nothing was under way")
+    return signals.of_window(view.host, ratio, f"{devices.SENSOR}, records", "nothing was in flight")
 
 
 def device_limit_used(view: View) -> Signal:
@@ -111,9 +111,9 @@ def device_bytes(view: View) -> Signal:
 
 
 def queue_depth(view: View) -> Signal:
-    """Operations that each client of a closed loop has under way at a time: workers x queue_depth."""
+    """Operations that each client of a closed loop has in flight at a time: workers x queue_depth."""
     if arrivals.is_open(view.trial):
-        return absent("experiment", "the load is open: as many are under way as there are")
+        return absent("experiment", "the load is open: as many are in flight as there are")
     settings = view.trial.settings
     if "workers" not in settings and "queue_depth" not in settings:
         return absent("experiment", "threads of a file program do one thing after the other, of many kinds")

@@ -1,4 +1,4 @@
-"""M/G/inf: Poisson arrivals, a server for everyone; a delay. What is under way is Poisson, whatever the law of service."""
+"""M/G/inf: Poisson arrivals, a server for everyone; a delay. What is in flight is Poisson, whatever the law of service."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ METHOD = Method(
 
 
 def mminf(arrival_rate_per_s: float, service_time_s: float) -> StationResult:
-    """The station M/M/inf: nobody waits, and what is under way is Poisson with the mean rate x service time.
+    """The station M/M/inf: nobody waits, and what is in flight is Poisson with the mean rate x service time.
 
     Source: Kleinrock, Queueing Systems 1 (1975), 3.4. Raises ExperimentError for bad arguments.
     """

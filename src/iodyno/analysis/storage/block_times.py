@@ -133,7 +133,7 @@ def lost(trial: Trial) -> Iterator[Warning]:
         if count:
             labels = host.labels(SENSOR, "block.operations")
             known = sum(host.growth(SENSOR, "block.operations", label) or 0 for label in labels)
-            why = "the kernel did not show their begin or end, or more were under way than there was room for"
+            why = "the kernel did not show their begin or end, or more were in flight than there was room for"
             share = f"{count} of {count + known} operations of block devices ({100 * count / (count + known):.2g} %)"
             text = f"{share} {'is' if count == 1 else 'are'} not in the times: {why}"
             yield Warning(WarningCode.BLOCK_TIMES_LOST, text, f"{trial.name}, host {host.name}")

@@ -48,7 +48,7 @@ def busy_ratio(trial: Trial, name: str) -> Measured:
     """Share of the time with an operation in flight: utilisation, which of a device with many queues is no limit.
 
     Operations that are over within a tick of the kernel's clock may count for nothing there (`update_io_ticks` of
-    block/blk-core.c). Where few are under way they hardly overlap: then it is the time of all of them.
+    block/blk-core.c). Where few are in flight they hardly overlap: then it is the time of all of them.
     """
     found = _of_device(trial, name, ("disk.busy_ns",), 1.0)
     times = depth(trial, name)

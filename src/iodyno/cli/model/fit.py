@@ -58,7 +58,7 @@ def command(
 ) -> None:
     """Fit queues and scaling laws to the points of CAMPAIGN, a line each combination of the other factors.
 
-    Closed loops: rate against operations under way. Open loops: mean response time against the offered rate, with the
+    Closed loops: rate against operations in flight. Open loops: mean response time against the offered rate, with the
     measured variance of service times. The model that predicts each load best from the others is chosen, its parameters
     have intervals, and what the points do not carry is refused.
 

@@ -45,7 +45,7 @@ def _check_length(flowop: Flowop, opens: Flowop | None) -> None:
     if length % SECTOR_BYTES and (opens or flowop).options.get("directio") is True:
         raise place.error(
             f"iosize: found {length} with directio ({flowop.kind} {flowop.name}), allowed: multiples of {SECTOR_BYTES},"
-            " as no part of a sector goes past the page cache",
+            " as no part of a sector bypasses the page cache",
             f"iosize={-(-length // SECTOR_BYTES) * SECTOR_BYTES}, or leave directio out",
         )
 

@@ -30,7 +30,7 @@ FLOWOPS: Mapping[str, FlowopKind] = {
     "readwholefile": FlowopKind("data", "reads of iosize from the begin to the end"),
     "writewholefile": FlowopKind("data", "writes of iosize, as many bytes as the file of srcfd has"),
     "aiowrite": FlowopKind("data", "a write that is not waited for", ("iosize",)),
-    "aiowait": FlowopKind("data", "waits for half of the writes under way"),
+    "aiowait": FlowopKind("data", "waits for half of the writes in flight"),
     "openfile": FlowopKind("namespace", "opens a file that is there"),
     "createfile": FlowopKind("namespace", "makes and opens a file that is not there"),
     "closefile": FlowopKind("namespace", "closes fd"),

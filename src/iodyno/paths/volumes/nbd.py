@@ -19,7 +19,7 @@ PORT = 10809
 NS_PER_MS = 1_000_000
 _AGAIN_S = 0.05
 _RECONNECT_S = 2
-"""Time for which the work that a client has under way waits for a server that has ended, which may be started again (chosen:
+"""Time for which the work that a client has in flight waits for a server that has ended, which may be started again (chosen:
 many times what that takes)."""
 
 
@@ -46,7 +46,7 @@ async def _serve(volume: Volume, place: Place, export: Export) -> str:
 
     await _start(volume, place, export, 0)
     volume.slow_down = start_again
-    # A client whose server is started again comes back, and what it had under way is done anew.
+    # A client whose server is started again comes back, and what it had in flight is done anew.
     return (
         f"driver=nbd,server.type=inet,server.host={export.address},server.port={PORT},"
         f"reconnect-delay={_RECONNECT_S}"
@@ -71,7 +71,7 @@ async def _start(volume: Volume, place: Place, export: Export, delay_ns: int) ->
 
 
 def _until_it_answers(target: Path) -> None:
-    """Reads a block past the page cache until that goes well. Raises AccessError."""
+    """Reads a block bypassing the page cache until that goes well. Raises AccessError."""
     until = time.monotonic() + READY_S
     with mmap.mmap(-1, 4096) as block:
         while True:

@@ -31,7 +31,7 @@ from iodyno.designs import order, runs
 from iodyno.formats.uperf import parse_profile
 
 WINDOWS = Windows(warm_up_ns=300 * MS, measured_ns=1_200 * MS, drain_ns=50 * MS, interval_ns=200 * MS)
-_SCRIPT = """<profile name="planted"><group nthreads="$strands">
+_SCRIPT = """<profile name="planted"><group nthreads="$threads">
 <transaction><flowop type="connect" options="remotehost=server protocol=tcp wndsz=$buffer"/></transaction>
 <transaction duration="1.2s" EXTRA>FLOWOPS</transaction>
 <transaction><flowop type="disconnect"/></transaction></group></profile>"""

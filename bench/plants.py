@@ -62,7 +62,7 @@ _PACED = (
     "",
 )
 _HELD = (_EXCHANGE[0], 'rate="$each"')
-_WIDE: Mapping[str, Level] = {"strands": 1, "size": 65536, "buffer": 4 << 20}
+_WIDE: Mapping[str, Level] = {"threads": 1, "size": 65536, "buffer": 4 << 20}
 
 
 def _scripted(
@@ -338,8 +338,8 @@ PLANTS: tuple[Plant, ...] = (
     _scripted(
         "healthy",
         _BULK,
-        [{"strands": 1}, {"strands": 4, "size": 16384}],
-        [{"strands": 2}, {"strands": 8, "size": 32768}, {"strands": 1, "size": 131072}],
+        [{"threads": 1}, {"threads": 4, "size": 16384}],
+        [{"threads": 2}, {"threads": 8, "size": 32768}, {"threads": 1, "size": 131072}],
         accepted=HEALTHY,
     ),
     _scripted(
@@ -347,7 +347,7 @@ PLANTS: tuple[Plant, ...] = (
         _BULK,
         _levels("size", 512, 1024),
         _levels("size", 256, 768),
-        settings={"strands": 8},
+        settings={"threads": 8},
         accepted=frozenset({"client.cpu", "client.thread"}),
     ),
     # One size for the buffers of both ends: it is either, or both.
@@ -361,8 +361,8 @@ PLANTS: tuple[Plant, ...] = (
     _scripted(
         "link_rate",
         _BULK,
-        [{"link_rate": 100_000_000}, {"link_rate": 800_000_000, "strands": 4}],
-        [{"link_rate": 50_000_000}, {"link_rate": 400_000_000, "strands": 2}],
+        [{"link_rate": 100_000_000}, {"link_rate": 800_000_000, "threads": 4}],
+        [{"link_rate": 50_000_000}, {"link_rate": 400_000_000, "threads": 2}],
     ),
     _scripted("client.application", _PACED, _levels("rest", MS, 4 * MS), _levels("rest", 2 * MS, 3 * MS)),
     _scripted(
@@ -491,16 +491,16 @@ PLANTS: tuple[Plant, ...] = (
     _scripted(
         "concurrency",
         _EXCHANGE,
-        [{"link_delay": 2 * MS, "strands": 16}],
-        [{"link_delay": MS, "strands": 4}, {"link_delay": 5 * MS, "strands": 16}],
+        [{"link_delay": 2 * MS, "threads": 16}],
+        [{"link_delay": MS, "threads": 4}, {"link_delay": 5 * MS, "threads": 16}],
         settings={"size": 64, "buffer": 32 << 10},
         name="exchange-small-windows",
     ),
     _scripted(
         "healthy",
         _EXCHANGE,
-        [{"strands": 16}],
-        [{"strands": 12}, {"strands": 24}],
+        [{"threads": 16}],
+        [{"threads": 12}, {"threads": 24}],
         settings={"size": 64, "buffer": 32 << 10},
         accepted=HEALTHY,
         name="healthy-exchange",

@@ -32,10 +32,10 @@ SECONDS = 2
 
 @dataclass(frozen=True)
 class Case:
-    """A profile: what each of its strands does over and over."""
+    """A profile: what each of its threads does over and over."""
 
     name: str
-    strands: int
+    threads: int
     flowops: tuple[str, ...]
     size: int
     options: str = ""
@@ -45,7 +45,7 @@ class Case:
         flowops = "\n".join(f'<flowop type="{call}" options="size={self.size}"/>' for call in self.flowops)
         return f"""<?xml version="1.0"?>
 <profile name="{self.name.replace(" ", "-")}">
-<group nthreads="{self.strands}">
+<group nthreads="{self.threads}">
 <transaction iterations="1">
 <flowop type="connect" options="remotehost={address} protocol=tcp{self.options}"/>
 </transaction>

@@ -87,7 +87,7 @@ def test_a_script_says_where_its_ports_ran_out(program: AgentProgram) -> None:
 
     async def scenario(testbed: Testbed) -> None:
         few_ports(testbed)
-        with pytest.raises(TrialError, match=r"group 1, strand \d+, transaction 1, .*connect") as raised:
+        with pytest.raises(TrialError, match=r"group 1, thread \d+, transaction 1, .*connect") as raised:
             await trial(testbed)
         assert "ip_local_port_range" in raised.value.advice
 

@@ -21,7 +21,7 @@ from iodyno.analysis.limiter.verdict import of_trial
 from iodyno.analysis.script import FoundScript, scripts_of
 from iodyno.core.errors import ExperimentError, PreflightError
 from iodyno.core.experiment import Limits
-from iodyno.core.script.wire import strands_of
+from iodyno.core.script.wire import threads_of
 from iodyno.formats.experiment_file import experiment_text, parse_experiment
 from iodyno.formats.uperf import experiment_keys, parse_profile, values_of
 from iodyno.session.accesses import OpenHosts
@@ -34,7 +34,7 @@ pytestmark = pytest.mark.root
 
 
 def scaled_down(text: str) -> str:
-    """The shape with few strands, short durations and few iterations."""
+    """The shape with few threads, short durations and few iterations."""
     text = re.sub(r'(nthreads|nprocs)="\d+"', r'\1="2"', text)
     text = re.sub(r'(<transaction duration=")[^"]*', r"\g<1>150ms", text)
     return re.sub(r'(<transaction iterations=")\d{2,}', r"\g<1>3", text)
@@ -101,11 +101,11 @@ def test_every_shape_runs_or_is_refused_by_name(shape: Path, tmp_path: Path) -> 
     assert manifest["status"] == "finished", manifest["reason"]
     assert found is not None
     script = parse_profile(text).script.bound({**variables, "nthr": 2, "iter": 3, "conn": 2})
-    assert sum(group.strands for group in found.groups) == strands_of(script)
+    assert sum(group.threads for group in found.groups) == threads_of(script)
     for group, asked in zip(found.groups, script.groups, strict=True):
         for transaction, wanted in zip(group.transactions, asked.transactions, strict=True):
             if wanted.iterations is not None:
-                assert transaction.iterations == wanted.iterations * group.strands
+                assert transaction.iterations == wanted.iterations * group.threads
             for operation in transaction.operations:
                 theirs = operation.theirs
                 assert theirs is not None
@@ -188,7 +188,7 @@ def test_durations_are_exact_and_rates_are_over_their_own_time(tmp_path: Path) -
     assert found is not None
     (group,) = found.groups
     moving = group.transactions[1]
-    # Not before its time; after it, one iteration of each strand is completed, which takes as long as it takes on a busy
+    # Not before its time; after it, one iteration of each thread is completed, which takes as long as it takes on a busy
     # machine.
     assert 0.9 * 350e6 <= moving.span_ns < 60e9
     write = moving.operations[0].mine
@@ -206,7 +206,7 @@ def test_a_rate_is_kept_evenly_and_its_pauses_are_no_latency(tmp_path: Path) -> 
     found, _ = carried_out(loop(pair, 'duration="1s" rate="100"'), tmp_path)
     assert found is not None
     paced = found.groups[0].transactions[1]
-    # Two strands, 100 a second each; one at either edge of the second may fall on either side.
+    # Two threads, 100 a second each; one at either edge of the second may fall on either side.
     assert abs(paced.iterations + paced.missed - 200) <= 4
     read = paced.operations[1].mine
     assert paced.response is not None
@@ -295,7 +295,7 @@ def test_what_limits_a_profile_is_named(
     assert manifest["status"] == "finished", manifest["reason"]
     (trial,) = dataset.trials
     found = of_trial(trial)
-    # Two strands that exchange all the time may fill a CPU of a busy machine, too.
+    # Two threads that exchange all the time may fill a CPU of a busy machine, too.
     assert limiter in [suspect.name for suspect in found.ranked], found
     assert found.name == limiter or limiter == "concurrency", found
 
@@ -406,7 +406,7 @@ def test_as_typed(tmp_path: Path) -> None:
     assert ran.returncode == 0, ran.stderr
     assert "remotehost $H (Server.Example): the host server" in ran.stderr
     assert "is not closed" in ran.stderr
-    assert "group 1, 2 strands" in ran.stdout
+    assert "group 1, 2 threads" in ran.stdout
     folder = tmp_path / ran.stdout.splitlines()[-1]
     page = (folder / "report.html").read_text()
     assert "Server.Example" in page

@@ -418,16 +418,16 @@ def of_script(
     return made
 
 
-def accounted(iterations: int, missed: int = 0, strands: int = 2, **calls: float) -> dict[str, Any]:
-    """A transaction of 2.5 s; `calls`: share of the strands' time in each."""
+def accounted(iterations: int, missed: int = 0, threads: int = 2, **calls: float) -> dict[str, Any]:
+    """A transaction of 2.5 s; `calls`: share of the threads' time in each."""
     span_ns = 2_500_000_000
     operations = [
         {"call": call, "operations": 2 * iterations, "samples": iterations, "bytes": 128 * iterations,
-         "time": {"sum_ns": int(share * strands * span_ns / 2)}}
+         "time": {"sum_ns": int(share * threads * span_ns / 2)}}
         for call, share in calls.items()
     ]  # fmt: skip
     return {
-        "begin_ns": 0, "end_ns": span_ns, "strands_done": strands, "iterations": iterations, "missed_iterations": missed,
+        "begin_ns": 0, "end_ns": span_ns, "threads_done": threads, "iterations": iterations, "missed_iterations": missed,
         "operations": operations,
     }  # fmt: skip
 

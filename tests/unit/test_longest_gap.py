@@ -106,7 +106,7 @@ def test_of_several_clients_it_is_that_of_one_and_so_is_its_share_of_the_rate() 
 def test_a_script_has_none() -> None:
     made = pair(STOOD_STILL)
     operation = {"call": "write", "bytes": 1, "operations": 1}
-    account = {"groups": [{"name": "g", "strands": 1, "transactions": [{"operations": [operation]}]}]}
+    account = {"groups": [{"name": "g", "threads": 1, "transactions": [{"operations": [operation]}]}]}
     for end in made.hosts.values():
         end.manifest = {**end.manifest, "result": {"script": account}}
     assert gap_ms(made) is None and not said(made)

@@ -42,7 +42,7 @@ def script(operations: list[dict[str, Any]], protocol: str = "tcp") -> dict[str,
         {"begin_ns": 0, "end_ns": 100 * MS, "iterations": 1, "missed_iterations": 0, "operations": told}
     ]
     asked = [{"transactions": [{"operations": [{"protocol": protocol}]}]}]
-    account = {"groups": [{"name": "group 1", "strands": 1, "transactions": transactions}]}
+    account = {"groups": [{"name": "group 1", "threads": 1, "transactions": transactions}]}
     moved = sum(operation["bytes"] for operation in operations)
     return {"job": {"script": {"groups": asked}}, "result": {"bytes": moved, "script": account}}
 

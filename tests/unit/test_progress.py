@@ -72,7 +72,7 @@ def end_of_a_script(call: str, moved: int, lasted_ms: int, role: str) -> dict[st
         "iterations": 1,
         "operations": [{"call": call, "bytes": moved}],
     }
-    script = {"groups": [{"strands": 1, "transactions": [one]}]}
+    script = {"groups": [{"threads": 1, "transactions": [one]}]}
     return {"role": role, "result": {"start_ns": begun_ns, "script": script}}
 
 

@@ -57,10 +57,10 @@ def host(
     role: str,
     transactions: list[dict[str, Any]],
     records: list[tuple[int, int, int]],
-    strands: int = 1,
+    threads: int = 1,
 ) -> HostData:
     """`records`: length in ms, bytes and operations of each."""
-    account = {"groups": [{"name": "group 1", "strands": strands, "transactions": transactions}]}
+    account = {"groups": [{"name": "group 1", "threads": threads, "transactions": transactions}]}
     found = HostData(name, role, (0,), {"job": {}, "result": {"script": account}})
     at_ns = START_NS
     for index, (length_ms, moved, operations) in enumerate(records):
@@ -199,12 +199,12 @@ def test_without_a_script_the_whole_windows_count() -> None:
     assert goodput.goodput(trial(*plain)).value == pytest.approx(8 * 1000 / 0.1)
 
 
-@pytest.mark.parametrize(("strands", "iterations", "asked"), [(1, 5, 5.0), (1, 101, 100.0), (2, 10, 10.0)])
-def test_a_rate_that_is_held_is_shown_as_asked(strands: int, iterations: int, asked: float) -> None:
+@pytest.mark.parametrize(("threads", "iterations", "asked"), [(1, 5, 5.0), (1, 101, 100.0), (2, 10, 10.0)])
+def test_a_rate_that_is_held_is_shown_as_asked(threads: int, iterations: int, asked: float) -> None:
     """Five iterations at 5/s take four gaps of 0.2 s: from the first begin to the last end, 0.8 s and the last one's time."""
-    gap_ms = 1000 * strands / asked
+    gap_ms = 1000 * threads / asked
     each_ms = 10.0
-    end_ms = (iterations / strands - 1) * gap_ms + each_ms
+    end_ms = (iterations / threads - 1) * gap_ms + each_ms
     times = {
         "count": iterations, "sum_ns": int(iterations * each_ms * MS), "buckets": [0], "counts": [iterations],
     }  # fmt: skip
@@ -213,7 +213,7 @@ def test_a_rate_that_is_held_is_shown_as_asked(strands: int, iterations: int, as
     got = [transaction([operation("read", iterations, 64 * iterations, 0, end_ms)], iterations)]
     records = [(int(end_ms) + 20, 64 * iterations, iterations)]
     made = trial(
-        host("client", "send", sent, records, strands), host("server", "receive", got, records, strands)
+        host("client", "send", sent, records, threads), host("server", "receive", got, records, threads)
     )
     (found,) = script.scripts_of(dataset(made))
     (shown,) = found.groups[0].transactions
@@ -246,7 +246,7 @@ def test_what_the_table_shows_is_in_json_and_a_group_says_what_both_ends_sent() 
     assert set(writes["time"]) == {"count", "mean_ns", "p50_ns", "p99_ns", "max_ns"}
     # What both ends sent stands in the columns of neither.
     (table,) = script_tables((found,))
-    assert [cell.text for cell in table.rows[0] if cell.text] == ["group 1, 1 strand"]
+    assert [cell.text for cell in table.rows[0] if cell.text] == ["group 1, 1 thread"]
     assert len(table.rows[0]) == len(table.rows[1]) == len(table.columns)
     assert "group 1: both ends together sent 97.7 KiB and got 87.9 KiB, 7.20 Mbit/s." in script_sentences(
         (found,)

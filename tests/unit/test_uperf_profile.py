@@ -50,7 +50,7 @@ def mistakes(text: str | bytes) -> str:
 def test_a_profile_becomes_groups_transactions_and_flowops() -> None:
     group = parse_profile(STREAM).script.groups[0]
     connect, write, disconnect = group.transactions
-    assert group.strands == 4
+    assert group.threads == 4
     assert not group.processes
     assert connect.iterations == 1
     assert connect.flowops[0].options == {
@@ -162,9 +162,9 @@ def test_a_transaction_runs_once_unless_it_says_otherwise() -> None:
     assert parse_profile(wrapped('<flowop type="nop"/>', "")).script.groups[0].transactions[0].iterations == 1
 
 
-def test_the_last_of_two_numbers_of_strands_counts_as_in_uperf() -> None:
+def test_the_last_of_two_numbers_of_threads_counts_as_in_uperf() -> None:
     profile = parse_profile(wrapped('<flowop type="nop"/>', group='nthreads="2" nprocs="3"'))
-    assert (profile.script.groups[0].strands, profile.script.groups[0].processes) == (3, True)
+    assert (profile.script.groups[0].threads, profile.script.groups[0].processes) == (3, True)
     assert any("both given" in note for note in profile.notes)
 
 

@@ -16,7 +16,7 @@ from iodyno.core.script.flowops import FLOWOPS, OPENING, OPTIONS
 from iodyno.core.script.mirror import mirrored
 from iodyno.core.script.remotes import remotes_of
 from iodyno.core.script.values import Flowop, Group, Script, Transaction, Uniform, Variable
-from iodyno.core.script.wire import script_json, strands_of
+from iodyno.core.script.wire import script_json, threads_of
 from iodyno.formats.experiment_file import experiment_text, parse_experiment
 from iodyno.formats.uperf import converted, experiment_keys, host_notes, parse_profile, values_of
 from iodyno.formats.uperf.writing import written
@@ -68,7 +68,7 @@ def test_what_concerns_one_end_alone_is_not_mirrored() -> None:
 def test_each_end_gets_its_part_on_the_wire() -> None:
     script = parse_profile(PROFILE).script.bound(LEVELS)
     sender, receiver = script_json(script, "send"), script_json(script, "receive")
-    assert sender["groups"][0]["strands"] == strands_of(script) == 4
+    assert sender["groups"][0]["threads"] == threads_of(script) == 4
     accept, loop, disconnect = sender["groups"][0]["transactions"]
     assert accept["until"] == {"kind": "iterations", "iterations": 1}
     assert accept["operations"] == [
@@ -424,7 +424,7 @@ def test_any_script_is_converted_without_loss(script: Script) -> None:
     script = Script(
         "p",
         tuple(
-            Group(g.name, g.strands, (opening, *map(_to_one_host, g.transactions)), g.processes)
+            Group(g.name, g.threads, (opening, *map(_to_one_host, g.transactions)), g.processes)
             for g in script.groups
         ),
     )
@@ -439,7 +439,7 @@ def test_any_script_is_converted_without_loss(script: Script) -> None:
     assert all(
         f.options["remotehost"] == "server" for g in bound.groups for f in g.flowops() if f.kind in OPENING
     )
-    assert all(not isinstance(g.strands, Variable) for g in bound.groups)
+    assert all(not isinstance(g.threads, Variable) for g in bound.groups)
 
 
 def _to_one_host(transaction: Transaction) -> Transaction:

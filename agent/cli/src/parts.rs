@@ -41,7 +41,7 @@ const fn metric(name: &'static str, unit: &'static str, help: &'static str) -> M
 fn few(load: &Load) -> bool {
     match load {
         Load::Network(network) => network.connections <= MOST_CONNECTIONS,
-        Load::Script(scripted) => scripted.script.strands() <= u64::from(MOST_CONNECTIONS),
+        Load::Script(scripted) => scripted.script.threads() <= u64::from(MOST_CONNECTIONS),
         Load::Idle(_) | Load::Disk(_) | Load::Files(_) => true,
     }
 }

@@ -11,7 +11,7 @@ use crate::units::{Bytes, Nanos};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ScriptAccount {
-    /// Whether every strand came to the end of its script; otherwise the end of the job's windows cut it.
+    /// Whether every thread came to the end of its script; otherwise the end of the job's windows cut it.
     pub complete: bool,
     /// Connections and datagrams that did not show the trial's token: turned away.
     pub foreign_refused: u64,
@@ -25,22 +25,22 @@ pub struct ScriptAccount {
 pub struct GroupAccount {
     /// The group's.
     pub name: String,
-    /// Its strands.
-    pub strands: u32,
+    /// Its threads.
+    pub threads: u32,
     /// In the script's order.
     pub transactions: Vec<TransactionAccount>,
 }
 
-/// Account of a transaction, over all strands of its group.
+/// Account of a transaction, over all threads of its group.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TransactionAccount {
-    /// When its first strand began. Absent: none did.
+    /// When its first thread began. Absent: none did.
     pub begin_ns: Option<Nanos>,
-    /// When the last operation ended, or was cut by the end of its time. Waiting for other strands is not in it.
+    /// When the last operation ended, or was cut by the end of its time. Waiting for other threads is not in it.
     pub end_ns: Option<Nanos>,
-    /// Strands that came to its end.
-    pub strands_done: u32,
+    /// Threads that came to its end.
+    pub threads_done: u32,
     /// Iterations that were completed and count.
     pub iterations: u64,
     /// Iterations made after its time was over, so that both ends have made as many. What moved in them counts; those that
@@ -58,7 +58,7 @@ pub struct TransactionAccount {
     pub operations: Vec<OperationAccount>,
 }
 
-/// Account of an operation, over all strands and iterations.
+/// Account of an operation, over all threads and iterations.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct OperationAccount {

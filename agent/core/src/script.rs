@@ -1,8 +1,8 @@
-//! Scripts: what each strand of an end does, call by call, as uperf's profiles have it.
+//! Scripts: what each thread of an end does, call by call, as uperf's profiles have it.
 //!
-//! Both ends get their own list, made by the lab: where one writes, the other reads. A *strand* is a thread with
-//! connections of its own; strand i of a group at one end speaks to strand i of that group at the other. The
-//! transactions of a group run one after the other, and the strands of a group wait for each other, at both ends,
+//! Both ends get their own list, made by the lab: where one writes, the other reads. A thread has
+//! connections of its own; thread i of a group at one end speaks to thread i of that group at the other. The
+//! transactions of a group run one after the other, and the threads of a group wait for each other, at both ends,
 //! between two of them.
 //!
 //! Random sizes are drawn alike at both ends, so that a receiver knows how long each message is; they are drawn
@@ -21,7 +21,7 @@ use crate::units::{Bytes, Nanos};
 pub const MAX_GROUPS: usize = 1024;
 /// Most operations in all transactions of a script. chosen: each takes up to 190 KB for histograms.
 pub const MAX_OPERATIONS: usize = 2_000;
-/// Most connections of a strand, by their number. chosen: more than any profile lists.
+/// Most connections of a thread, by their number. chosen: more than any profile lists.
 pub const MAX_CONNECTION_NUMBER: u32 = 1023;
 /// Most other ends beside the first. chosen: more than any profile names.
 pub const MAX_REMOTES: u32 = 255;
@@ -30,18 +30,18 @@ pub const MAX_REMOTES: u32 = 255;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Script {
-    /// Groups of strands; they all begin at the start and know nothing of each other.
+    /// Groups of threads; they all begin at the start and know nothing of each other.
     pub groups: Vec<Group>,
 }
 
-/// Strands that do the same.
+/// Threads that do the same.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Group {
     /// Its name in the account and in errors.
     pub name: String,
-    /// Number of strands: threads of this agent.
-    pub strands: u32,
+    /// Number of threads.
+    pub threads: u32,
     /// Done in this order.
     pub transactions: Vec<Transaction>,
 }
@@ -50,9 +50,9 @@ pub struct Group {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Transaction {
-    /// When a strand is done with it.
+    /// When a thread is done with it.
     pub until: Until,
-    /// How often a strand begins an iteration; absent: as soon as the one before it is over. Only the end whose first
+    /// How often a thread begins an iteration; absent: as soon as the one before it is over. Only the end whose first
     /// operation does not wait for the other end keeps the rate.
     #[serde(default)]
     pub rate: Option<Rate>,
@@ -60,7 +60,7 @@ pub struct Transaction {
     pub operations: Vec<FlowOp>,
 }
 
-/// When a strand is done with a transaction.
+/// When a thread is done with a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Until {
@@ -82,7 +82,7 @@ pub enum Until {
 pub struct Rate {
     /// So many ...
     pub iterations: u64,
-    /// ... in this time, by each strand.
+    /// ... in this time, by each thread.
     pub period_ns: Nanos,
 }
 
@@ -186,7 +186,7 @@ pub struct FlowOp {
     pub call: Call,
     /// Its name in the account and in errors, such as `write`, or `write 2` for a second one.
     pub label: String,
-    /// Which connection of the strand, 0 to [`MAX_CONNECTION_NUMBER`].
+    /// Which connection of the thread, 0 to [`MAX_CONNECTION_NUMBER`].
     #[serde(default)]
     pub connection: u32,
     /// Which other end: 0, the job's `address`, or the so many-th of its `remote_addresses`. The receiving end knows one,
@@ -388,10 +388,10 @@ fn refuse<T>(key: &'static str, found: impl ToString, allowed: impl Into<String>
 }
 
 impl Script {
-    /// Strands in all.
+    /// Threads in all.
     #[must_use]
-    pub fn strands(&self) -> u64 {
-        self.groups.iter().map(|group| u64::from(group.strands)).sum()
+    pub fn threads(&self) -> u64 {
+        self.groups.iter().map(|group| u64::from(group.threads)).sum()
     }
 
     /// Checks what the types cannot.
@@ -402,10 +402,10 @@ impl Script {
         if self.groups.is_empty() || self.groups.len() > MAX_GROUPS {
             return refuse("script.groups", self.groups.len(), format!("1 to {MAX_GROUPS}"));
         }
-        let strands = self.strands();
-        if self.groups.iter().any(|group| group.strands == 0) || strands > u64::from(MAX_CONNECTIONS) {
+        let threads = self.threads();
+        if self.groups.iter().any(|group| group.threads == 0) || threads > u64::from(MAX_CONNECTIONS) {
             let allowed = format!("1 or more in each group, {MAX_CONNECTIONS} in all");
-            return refuse("script.groups.strands", strands, allowed);
+            return refuse("script.groups.threads", threads, allowed);
         }
         let operations: usize =
             self.transactions().map(|(_, _, transaction)| transaction.operations.len()).sum();
@@ -496,9 +496,9 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn script(operation: FlowOp, until: Until, strands: u32) -> Script {
+    fn script(operation: FlowOp, until: Until, threads: u32) -> Script {
         let transactions = vec![Transaction { until, rate: None, operations: vec![operation] }];
-        Script { groups: vec![Group { name: "g".to_owned(), strands, transactions }] }
+        Script { groups: vec![Group { name: "g".to_owned(), threads, transactions }] }
     }
 
     #[test]
@@ -532,12 +532,12 @@ mod tests {
         #[test]
         fn numbers_however_large_are_refused_or_taken_and_survive_json(
             call in 0usize..5, connection in any::<u32>(), bytes in any::<u64>(), least in any::<u64>(),
-            count in any::<u64>(), repeat in any::<u64>(), duration in any::<u64>(), strands in any::<u32>(),
+            count in any::<u64>(), repeat in any::<u64>(), duration in any::<u64>(), threads in any::<u32>(),
         ) {
             let call = [Call::Connect, Call::Write, Call::Recv, Call::Sendfile, Call::Think][call];
             let size = Some(Size::Uniform { least_bytes: Bytes(least), greatest_bytes: Bytes(bytes) });
             let operation = FlowOp { connection, size, count, repeat, ..FlowOp::new(call, "x") };
-            let script = script(operation, Until::Duration { duration_ns: Nanos(duration) }, strands);
+            let script = script(operation, Until::Duration { duration_ns: Nanos(duration) }, threads);
             let _ = script.check();
             let text = serde_json::to_string(&script).unwrap();
             prop_assert_eq!(serde_json::from_str::<Script>(&text).unwrap(), script);

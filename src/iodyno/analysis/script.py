@@ -99,7 +99,7 @@ class FoundGroup:
     """A group. `bits_per_s`: payload that the taking ends got, over the time of the transactions that moved bytes."""
 
     name: str
-    strands: int
+    threads: int
     transactions: tuple[FoundTransaction, ...]
     sent_bytes: int
     taken_bytes: int
@@ -171,7 +171,7 @@ def _group(asked: Sequence[_Json], mine: Sequence[_Json], theirs: _OfHosts) -> F
             asked[number] if asked else {},
             [group["transactions"][number] for group in mine],
             {host: [group["transactions"][number] for group in groups] for host, groups in theirs.items()},
-            mine[0]["strands"],
+            mine[0]["threads"],
         )
         for number in range(len(mine[0]["transactions"]))
     )
@@ -180,7 +180,7 @@ def _group(asked: Sequence[_Json], mine: Sequence[_Json], theirs: _OfHosts) -> F
     moving_ns = sum(_moving_ns(*ends) for ends in zip(mine, *theirs.values(), strict=True))
     return FoundGroup(
         mine[0]["name"],
-        mine[0]["strands"],
+        mine[0]["threads"],
         transactions,
         sum(_moved(group, SENDS) for group in every),
         taken,
@@ -196,16 +196,16 @@ def _moved(group: _Json, calls: Sequence[str]) -> int:
 def _moving_ns(*ends: _Json) -> int:
     """From the first to the last operation of what moved bytes, at the end that has most to do: they have clocks of their own."""
     paced = paced_by([end["transactions"] for end in ends])
-    extents = (extent_of(end["transactions"], paced, end["strands"], transfers=True) for end in ends)
+    extents = (extent_of(end["transactions"], paced, end["threads"], transfers=True) for end in ends)
     return max((last - first for first, last in filter(None, extents)), default=0)
 
 
 def _transaction(
-    number: int, asked: _Json, mine: Sequence[_Json], theirs: _OfHosts, strands: int
+    number: int, asked: _Json, mine: Sequence[_Json], theirs: _OfHosts, threads: int
 ) -> FoundTransaction:
     paced = [paced_by([[end] for end in ends])[0] for ends in zip(mine, *theirs.values(), strict=True)]
     span_ns, *their_spans = (
-        sum(span_of(one, keeps, strands) for one, keeps in zip(ends, paced, strict=True))
+        sum(span_of(one, keeps, threads) for one, keeps in zip(ends, paced, strict=True))
         for ends in (mine, *theirs.values())
     )
     their_ns = dict(zip(theirs, their_spans, strict=True))
@@ -257,7 +257,7 @@ def check(trial: Trial) -> Iterator[Warning]:
                 if missed > CENSORED_LEAST * due:
                     text = (
                         f"{group['name']}, transaction {number}: {missed} of {due} iterations that were due had not begun when"
-                        " its time was over: a strand did not come to them before. More was asked than was done, and response"
+                        " its time was over: a thread did not come to them before. More was asked than was done, and response"
                         " times are lower bounds"
                     )
                     yield Warning(WarningCode.RESPONSE_CENSORED, text, trial.name)

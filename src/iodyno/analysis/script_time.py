@@ -44,34 +44,34 @@ def worked(trial: Trial, end: HostData, *, transfers: bool) -> list[tuple[Record
 
 
 def extent_of(
-    transactions: Sequence[_Json], paced: Sequence[_Json], strands: int, *, transfers: bool
+    transactions: Sequence[_Json], paced: Sequence[_Json], threads: int, *, transfers: bool
 ) -> tuple[int, int] | None:
     """From the first to the last operation of a group at one end; with `transfers`, of its transactions that moved bytes.
     `paced`: as for `span_of`. None: there was none.
     """
     found = [
-        (int(one["begin_ns"]), int(one["begin_ns"]) + span_of(one, keeps, strands))
+        (int(one["begin_ns"]), int(one["begin_ns"]) + span_of(one, keeps, threads))
         for one, keeps in zip(transactions, paced, strict=True)
         if _known(one) and (not transfers or any(operation["bytes"] for operation in one["operations"]))
     ]
     return (min(a for a, _ in found), max(b for _, b in found)) if found else None
 
 
-def span_of(transaction: _Json, paced: _Json, strands: int) -> int:
+def span_of(transaction: _Json, paced: _Json, threads: int) -> int:
     """Nanoseconds that the rates of a transaction are over: from its first to its last operation. Where its iterations begin at a
-    rate, there is one time between begins fewer than iterations of each strand; each iteration has one here. `paced`: the
+    rate, there is one time between begins fewer than iterations of each thread; each iteration has one here. `paced`: the
     account of the end that keeps the rate.
     """
     if not _known(transaction):
         return 0
     span_ns = int(transaction["end_ns"]) - int(transaction["begin_ns"])
     iterations = int(paced["iterations"])
-    if not paced.get("response_time") or iterations <= strands:
+    if not paced.get("response_time") or iterations <= threads:
         return span_ns
     service = paced["service_time"]
     # The last iteration lies behind the last of the begins.
     behind_ns = service["sum_ns"] / service["count"] if service["count"] else 0.0
-    return round((span_ns - behind_ns) * iterations / (iterations - strands))
+    return round((span_ns - behind_ns) * iterations / (iterations - threads))
 
 
 def paced_by(ends: Sequence[Sequence[_Json]]) -> list[_Json]:
@@ -110,7 +110,7 @@ def _extent_at(host: _Json, hosts: Sequence[_Json], *, transfers: bool) -> tuple
     extents: list[tuple[int, int] | None] = []
     for number, group in enumerate(groups):
         paced = paced_by([one[number]["transactions"] for one in every])
-        extents.append(extent_of(group["transactions"], paced, group["strands"], transfers=transfers))
+        extents.append(extent_of(group["transactions"], paced, group["threads"], transfers=transfers))
     known = [extent for extent in extents if extent]
     return (min(a for a, _ in known), max(b for _, b in known)) if known else None
 

@@ -1,4 +1,4 @@
-"""A trial whose load is a script: its variables bound, its strands counted, each end's part of it."""
+"""A trial whose load is a script: its variables bound, its threads counted, each end's part of it."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any
 from iodyno.campaign import file_job
 from iodyno.campaign.testbed import Testbed
 from iodyno.core.experiment import Experiment, WorkloadSpec
-from iodyno.core.script.wire import script_json, strands_of
+from iodyno.core.script.wire import script_json, threads_of
 from iodyno.core.tunable import named
 from iodyno.core.workload import SCRIPT, STREAM, Level
 
 
 def load_settings(experiment: Experiment, settings: Mapping[str, Level]) -> dict[str, Level]:
-    """What the load is told beside its script: the strands are its connections, and the variables, whose names may
+    """What the load is told beside its script: the threads are its connections, and the variables, whose names may
     be those of anything, are in the script already; tunables stay. Without a script, the settings.
     """
     script = experiment.workload.script
@@ -26,7 +26,7 @@ def load_settings(experiment: Experiment, settings: Mapping[str, Level]) -> dict
         return dict(settings)
     own = {p.name for p in SCRIPT.parameters}
     kept = {name: level for name, level in settings.items() if name in own or named(name)}
-    return {**kept, "connections": strands_of(script.bound(settings))}
+    return {**kept, "connections": threads_of(script.bound(settings))}
 
 
 def script_of(

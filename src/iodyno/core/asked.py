@@ -39,8 +39,8 @@ def asked(job: Mapping[str, Any] | None) -> dict[str, Any]:
         flat |= special.get("application", {})
         return flat | {"workload": workload}
     if kind == "script":
-        strands = sum(int(group.get("strands", 1)) for group in own["script"].get("groups", ()))
-        return flat | own | {"workload": kind, "connections": strands}
+        threads = sum(int(group.get("threads", 1)) for group in own["script"].get("groups", ()))
+        return flat | own | {"workload": kind, "connections": threads}
     if kind == "idle":
         return flat | own | {"role": kind, "arrivals": None}
     alone = {"role": "alone", "workload": kind, kind: own, "arrivals": own.get("arrivals")}

@@ -46,7 +46,7 @@ def script_json(script: FoundScript) -> dict[str, Any]:
         "groups": [
             {
                 "name": group.name,
-                "strands": group.strands,
+                "threads": group.threads,
                 "sent_bytes": group.sent_bytes,
                 "taken_bytes": group.taken_bytes,
                 "moving_ns": group.moving_ns,
@@ -142,8 +142,8 @@ def _table(script: FoundScript) -> Table:
 
 
 def _group(group: FoundGroup) -> Iterator[list[str]]:
-    strands = f"{group.strands} strand" + ("s" if group.strands != 1 else "")
-    yield [f"{group.name}, {strands}", *[""] * 16]
+    threads = f"{group.threads} thread" + ("s" if group.threads != 1 else "")
+    yield [f"{group.name}, {threads}", *[""] * 16]
     for transaction in group.transactions:
         yield _transaction(transaction)
         yield from map(_operation, transaction.operations)

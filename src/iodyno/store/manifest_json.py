@@ -248,7 +248,7 @@ class Transaction(TypedDict):
     end_ns: int | None
     iterations: int
     missed_iterations: NotRequired[int]
-    strands_done: int
+    threads_done: int
     operations: list[Call]
     service_time: NotRequired[Times]
     response_time: NotRequired[Times | None]
@@ -259,7 +259,7 @@ class Group(TypedDict):
     """Threads of a script, and what they did."""
 
     name: NotRequired[str]
-    strands: NotRequired[int]
+    threads: NotRequired[int]
     transactions: list[Transaction]
 
 

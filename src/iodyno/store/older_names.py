@@ -32,6 +32,8 @@ _RENAMED: Mapping[int, Mapping[str, str]] = {
         "answer_timeout_ns": "response_timeout_ns",
         "outstanding": "queue_depth",
         "spins": "busy_wait",
+        "strands": "threads",
+        "strands_done": "threads_done",
     },
 }
 """By version: what earlier ones name otherwise, as a key or as a whole text."""

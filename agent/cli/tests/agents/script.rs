@@ -36,7 +36,7 @@ fn requests(role: Role, until: Until, rate: Option<Rate>) -> Script {
         Transaction { rate, ..transaction(until, exchange) },
         transaction(once, vec![op(Call::Disconnect, 0)]),
     ];
-    Script { groups: vec![Group { name: "clients".to_owned(), strands: 2, transactions }] }
+    Script { groups: vec![Group { name: "clients".to_owned(), threads: 2, transactions }] }
 }
 
 fn job_of(role: Role, port: u16, script: Script, measured_ms: u64) -> Job {
@@ -157,7 +157,7 @@ fn a_rate_is_kept_evenly_and_what_was_due_is_accounted_for() {
     let latest = lateness.quantile(1.0).unwrap() + exchange.service_time.quantile(1.0).unwrap();
     for record in &records {
         let (made, span) = (record.load.operations / 2, record.end_ns.minus(record.begin_ns).0 + latest);
-        // Two strands, 500 a second each: one more of each, and two counted between two looks.
+        // Two threads, 500 a second each: one more of each, and two counted between two looks.
         assert!(made <= 2 * 500 * span / (1_000 * MS) + 4, "{made} in {span} ns");
     }
     // The end that waits keeps no rate of its own.

@@ -1,4 +1,4 @@
-//! Datagrams that a strand sends and takes: which of them are lost, which come twice or too late, and which were never sent.
+//! Datagrams that a thread sends and takes: which of them are lost, which come twice or too late, and which were never sent.
 
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
@@ -14,8 +14,8 @@ use super::numbers::{Came, Head, Meaning, HEAD_BYTES};
 use super::preamble::{self, Kind, Preamble};
 use super::run::SLICE;
 use super::stall::Wait;
-use super::strand::Strand;
 use super::tally::Counts;
+use super::worker_thread::WorkerThread;
 
 /// For the account, of a datagram that was given up and that the other end had not sent.
 const NEVER_SENT: &str =
@@ -100,7 +100,7 @@ enum Arrived {
     Foreign,
 }
 
-impl Strand<'_> {
+impl WorkerThread<'_> {
     /// Sends a datagram.
     pub(super) fn give_datagram(&mut self, operation: &FlowOp, size: u64, begun: u64) -> Result<u64, Fault> {
         if self.is_overtaken(operation.remote) {
@@ -390,7 +390,7 @@ impl Strand<'_> {
         let remotes = self.run.remotes();
         for (slot, exchanged) in self.exchanged.iter().enumerate().filter(|(_, each)| each.sent > 0) {
             let word = Word::Sent {
-                strand: self.number,
+                thread: self.number,
                 transaction: self.place.transaction as u32,
                 connection: (slot / remotes) as u32,
                 datagrams: exchanged.sent,

@@ -23,7 +23,7 @@ use crate::error::LoadError;
 use crate::transport::meeting;
 use iodyno_sys::lock::locked;
 
-/// chosen: how long a connection may take to show its preamble: one of thousands of strands on few CPUs may have to wait
+/// chosen: how long a connection may take to show its preamble: one of thousands of threads on few CPUs may have to wait
 /// for seconds between its connect and its preamble.
 const TIME_TO_PROVE: Nanos = Nanos(10_000_000_000);
 /// chosen: connections that may be unproven at a time; beyond, the oldest is turned away.
@@ -214,7 +214,7 @@ impl Door {
     /// Reads what a connection shows, and hands it on when that is enough.
     fn examine(&mut self, run: &Run, key: u64) {
         let Some(arrival) = self.unproven.get_mut(&key) else { return };
-        // Not a byte more than the preamble: the rest is the strand's.
+        // Not a byte more than the preamble: the rest is the thread's.
         match socket::receive_into(arrival.socket.as_fd(), &mut arrival.shown[arrival.length..]) {
             Ok(count) if count > 0 => arrival.length += count,
             Err(error) if matches!(error.raw_os_error(), Some(errno::EAGAIN | errno::EINTR)) => return,
@@ -235,8 +235,8 @@ impl Door {
             Some(Preamble { kind: Kind::Link, .. }) if run.link(0).is_none() => {
                 locked(&run.arrived_link).get_or_insert(socket);
             }
-            Some(Preamble { kind: Kind::Data, strand, connection, serial }) => {
-                run.deliver(strand, connection, serial, socket);
+            Some(Preamble { kind: Kind::Data, thread, connection, serial }) => {
+                run.deliver(thread, connection, serial, socket);
             }
             _ => {
                 run.foreign.fetch_add(1, Relaxed);
@@ -261,9 +261,9 @@ impl Door {
     }
 
     fn welcome(&mut self, run: &Run, shown: Preamble, source: SocketAddr) {
-        let Preamble { strand, connection, serial, .. } = shown;
-        let next = self.greeted.entry((strand, connection)).or_default();
-        if strand as usize >= run.pairs.len() || serial < *next {
+        let Preamble { thread, connection, serial, .. } = shown;
+        let next = self.greeted.entry((thread, connection)).or_default();
+        if thread as usize >= run.pairs.len() || serial < *next {
             return;
         }
         let Some(udp) = &self.udp else { return };
@@ -282,9 +282,9 @@ impl Door {
             strays.extend(stray.filter(|_| stray_source != source).map(|stray| (stray, stray_source)));
         }
         let acknowledged = Preamble { kind: Kind::Acknowledged, ..shown };
-        // Should it be lost, the strand answers the repetition.
+        // Should it be lost, the thread answers the repetition.
         let _ = as_udp.send(&acknowledged.bytes(run.token));
-        run.deliver(strand, connection, serial, as_udp.into());
+        run.deliver(thread, connection, serial, as_udp.into());
         for (stray, stray_source) in strays {
             self.welcome(run, stray, stray_source);
         }

@@ -1,11 +1,11 @@
-//! Why an operation was not done, and why a strand goes no further.
+//! Why an operation was not done, and why a thread goes no further.
 
 use std::io;
 
 use iodyno_core::script::{FlowOp, Protocol};
 use iodyno_sys::errno;
 
-/// Why a strand goes no further.
+/// Why a thread goes no further.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Halt {
     /// The windows are over, the job was stopped, or the script has failed.

@@ -1,4 +1,4 @@
-//! The calls of a strand on its connections.
+//! The calls of a thread on its connections.
 
 use std::io;
 use std::net::SocketAddr;
@@ -24,7 +24,7 @@ use super::run::SLICE;
 use super::sctp;
 use super::sizes::Sizes;
 use super::stall::Wait;
-use super::strand::Strand;
+use super::worker_thread::WorkerThread;
 use crate::error::LoadError;
 use crate::handshake::options;
 use crate::transport::tls::Session;
@@ -34,7 +34,7 @@ const TIME_TO_CONNECT: Nanos = Nanos(10_000_000_000);
 /// chosen: after this, a greeting over UDP is sent again.
 const GREETING: Nanos = Nanos(50_000_000);
 
-/// A connection of a strand.
+/// A connection of a thread.
 pub(super) struct Flow {
     socket: OpenSocket,
     /// Of a connection over TLS.
@@ -96,7 +96,7 @@ fn whole_files(files: &[Source], at: u64) -> (usize, u64, u64) {
     (0, 0, at)
 }
 
-impl<'a> Strand<'a> {
+impl<'a> WorkerThread<'a> {
     pub(super) fn flow(&mut self, operation: &FlowOp) -> Result<&mut Flow, Fault> {
         self.flows
             .get_mut(operation.connection as usize)
@@ -376,7 +376,7 @@ impl<'a> Strand<'a> {
         let doors = self.run.doors(remote).ok_or(Fault::NotOpen)?;
         let slot = self.slot(connection, remote);
         let serial = self.opened[slot];
-        let shown = Preamble { kind: Kind::Data, strand: self.number, connection, serial: serial as u32 };
+        let shown = Preamble { kind: Kind::Data, thread: self.number, connection, serial: serial as u32 };
         let socket = match operation.protocol {
             Protocol::Udp => self.greet(operation, doors.udp, shown, deadline)?,
             Protocol::Unix => {
@@ -495,15 +495,15 @@ impl<'a> Strand<'a> {
 
     /// Takes the connection that the other end opens.
     pub(super) fn accept(&mut self, operation: &FlowOp, begun: u64) -> Result<u64, Fault> {
-        let (run, strand, connection) = (self.run, self.number, operation.connection);
+        let (run, thread, connection) = (self.run, self.number, operation.connection);
         let until = operation.timeout_ns.map(|timeout| begun.saturating_add(timeout.0));
         let serial = self.accepted[connection as usize];
         let socket = loop {
-            if let Some(socket) = run.take(strand, connection) {
+            if let Some(socket) = run.take(thread, connection) {
                 break socket;
             }
-            self.pair.wait(self.slice(until), || run.has_waiting(strand, connection) || run.has_failed());
-            if !run.has_waiting(strand, connection) {
+            self.pair.wait(self.slice(until), || run.has_waiting(thread, connection) || run.has_failed());
+            if !run.has_waiting(thread, connection) {
                 self.waited(Wait::Accept { connection, so_far: serial }, until)?;
             }
         };

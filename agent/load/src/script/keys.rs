@@ -9,12 +9,12 @@ use iodyno_sys::{errno, socket};
 use super::fault::Fault;
 use super::run::SLICE;
 use super::stall::Wait;
-use super::strand::Strand;
+use super::worker_thread::WorkerThread;
 use crate::transport::tls::Session;
 
-impl Strand<'_> {
+impl WorkerThread<'_> {
     /// Comes to terms about keys with the other end, where the connection is one over TLS. It lasts until the other
-    /// strand accepts: unlike over TCP, no other can do that for it.
+    /// thread accepts: unlike over TCP, no other can do that for it.
     pub(super) fn shake(
         &mut self,
         operation: &FlowOp,

@@ -22,26 +22,26 @@ const HEAD_BYTES: usize = NUMBERS * 8;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Word {
     /// What must be alike at both ends.
-    Shape { groups: u64, strands: u64, transactions: u64, digest: u64 },
+    Shape { groups: u64, threads: u64, transactions: u64, digest: u64 },
     /// Where connections of the other end are awaited.
     Doors { tcp: u16, udp: u16, unix: u64, vsock: u16, sctp: u16 },
-    /// A strand will do no more than so many iterations of a transaction.
-    Ended { strand: u32, transaction: u32, iterations: u64 },
-    /// All strands of a group have come to the end of a transaction.
+    /// A thread will do no more than so many iterations of a transaction.
+    Ended { thread: u32, transaction: u32, iterations: u64 },
+    /// All threads of a group have come to the end of a transaction.
     Gathered { group: u32, transaction: u32 },
-    /// A strand has waited for a while.
-    Stalled { strand: u32, stall: Stall },
+    /// A thread has waited for a while.
+    Stalled { thread: u32, stall: Stall },
     /// Its wait is over.
-    Resumed { strand: u32 },
+    Resumed { thread: u32 },
     /// Nothing is on its way that would end the other end's stall.
-    Nothing { strand: u32, judgement: Judgement },
-    /// Whether a strand is to wait before it opens more connections.
-    Hold { strand: u32, held: bool },
-    /// A strand has sent so many datagrams on a connection in a transaction, and sends no more in it.
-    Sent { strand: u32, transaction: u32, connection: u32, datagrams: u64 },
+    Nothing { thread: u32, judgement: Judgement },
+    /// Whether a thread is to wait before it opens more connections.
+    Hold { thread: u32, held: bool },
+    /// A thread has sent so many datagrams on a connection in a transaction, and sends no more in it.
+    Sent { thread: u32, transaction: u32, connection: u32, datagrams: u64 },
     /// The windows of the job are over at this end: what breaks from now on is no failure.
     Cut,
-    /// Every strand of this end is done.
+    /// Every thread of this end is done.
     Done,
     /// This end lives.
     Beat,
@@ -52,32 +52,32 @@ pub(super) enum Word {
 impl Word {
     fn numbers(&self) -> [u64; NUMBERS] {
         match *self {
-            Word::Shape { groups, strands, transactions, digest } => {
-                [1, groups, strands, transactions, digest, 0]
+            Word::Shape { groups, threads, transactions, digest } => {
+                [1, groups, threads, transactions, digest, 0]
             }
             Word::Doors { tcp, udp, unix, vsock, sctp } => {
                 [2, u64::from(tcp), u64::from(udp), unix, u64::from(vsock), u64::from(sctp)]
             }
-            Word::Ended { strand, transaction, iterations } => {
-                [3, u64::from(strand), u64::from(transaction), iterations, 0, 0]
+            Word::Ended { thread, transaction, iterations } => {
+                [3, u64::from(thread), u64::from(transaction), iterations, 0, 0]
             }
             Word::Gathered { group, transaction } => [4, u64::from(group), u64::from(transaction), 0, 0, 0],
-            Word::Stalled { strand, stall } => {
+            Word::Stalled { thread, stall } => {
                 let (wait, so_far) = stall.wait.numbers();
                 let place = u64::from(stall.transaction) << 32 | u64::from(stall.operation);
-                [5, u64::from(strand), u64::from(stall.serial), place, wait, so_far]
+                [5, u64::from(thread), u64::from(stall.serial), place, wait, so_far]
             }
-            Word::Resumed { strand } => [6, u64::from(strand), 0, 0, 0, 0],
-            Word::Nothing { strand, judgement: Judgement { stall, by } } => {
-                [7, u64::from(strand), u64::from(stall), u64::from(by), 0, 0]
+            Word::Resumed { thread } => [6, u64::from(thread), 0, 0, 0, 0],
+            Word::Nothing { thread, judgement: Judgement { stall, by } } => {
+                [7, u64::from(thread), u64::from(stall), u64::from(by), 0, 0]
             }
-            Word::Hold { strand, held } => [8, u64::from(strand), u64::from(held), 0, 0, 0],
+            Word::Hold { thread, held } => [8, u64::from(thread), u64::from(held), 0, 0, 0],
             Word::Cut => [9, 0, 0, 0, 0, 0],
             Word::Done => [10, 0, 0, 0, 0, 0],
             Word::Beat => [11, 0, 0, 0, 0, 0],
             Word::Failed(ref text) => [12, cut(text).len() as u64, 0, 0, 0, 0],
-            Word::Sent { strand, transaction, connection, datagrams } => {
-                [13, u64::from(strand), u64::from(transaction), u64::from(connection), datagrams, 0]
+            Word::Sent { thread, transaction, connection, datagrams } => {
+                [13, u64::from(thread), u64::from(transaction), u64::from(connection), datagrams, 0]
             }
         }
     }
@@ -93,28 +93,28 @@ impl Word {
     fn of(numbers: [u64; NUMBERS], text: &str) -> Option<Word> {
         let [kind, a, b, c, d, e] = numbers;
         Some(match kind {
-            1 => Word::Shape { groups: a, strands: b, transactions: c, digest: d },
+            1 => Word::Shape { groups: a, threads: b, transactions: c, digest: d },
             2 => Word::Doors { tcp: a as u16, udp: b as u16, unix: c, vsock: d as u16, sctp: e as u16 },
-            3 => Word::Ended { strand: a as u32, transaction: b as u32, iterations: c },
+            3 => Word::Ended { thread: a as u32, transaction: b as u32, iterations: c },
             4 => Word::Gathered { group: a as u32, transaction: b as u32 },
             5 => {
                 let (transaction, operation) = ((c >> 32) as u32, c as u32);
                 let wait = Wait::of((d, e))?;
                 Word::Stalled {
-                    strand: a as u32,
+                    thread: a as u32,
                     stall: Stall { serial: b as u32, transaction, operation, wait },
                 }
             }
-            6 => Word::Resumed { strand: a as u32 },
-            7 => Word::Nothing { strand: a as u32, judgement: Judgement { stall: b as u32, by: c as u32 } },
-            8 => Word::Hold { strand: a as u32, held: b != 0 },
+            6 => Word::Resumed { thread: a as u32 },
+            7 => Word::Nothing { thread: a as u32, judgement: Judgement { stall: b as u32, by: c as u32 } },
+            8 => Word::Hold { thread: a as u32, held: b != 0 },
             9 => Word::Cut,
             10 => Word::Done,
             11 => Word::Beat,
             12 => Word::Failed(text.to_owned()),
             13 => {
-                let (strand, transaction, connection) = (a as u32, b as u32, c as u32);
-                Word::Sent { strand, transaction, connection, datagrams: d }
+                let (thread, transaction, connection) = (a as u32, b as u32, c as u32);
+                Word::Sent { thread, transaction, connection, datagrams: d }
             }
             _ => return None,
         })
@@ -279,12 +279,12 @@ mod tests {
     fn words_come_as_they_were_said() {
         let (near, far) = UnixStream::pair().unwrap();
         let words = [
-            Word::Shape { groups: 1, strands: 2, transactions: 3, digest: u64::MAX },
+            Word::Shape { groups: 1, threads: 2, transactions: 3, digest: u64::MAX },
             Word::Doors { tcp: 1, udp: 65_535, unix: 7, vsock: 60_000, sctp: 9 },
-            Word::Ended { strand: 1, transaction: 2, iterations: 1 << 40 },
+            Word::Ended { thread: 1, transaction: 2, iterations: 1 << 40 },
             Word::Gathered { group: 3, transaction: 4 },
             Word::Stalled {
-                strand: 9,
+                thread: 9,
                 stall: Stall {
                     serial: 4,
                     transaction: 2,
@@ -292,10 +292,10 @@ mod tests {
                     wait: Wait::Take { connection: 3, so_far: 1 << 50 },
                 },
             },
-            Word::Resumed { strand: 1 },
-            Word::Nothing { strand: 1, judgement: Judgement { stall: 4, by: 7 } },
-            Word::Hold { strand: 2, held: true },
-            Word::Sent { strand: 2, transaction: 5, connection: 1_023, datagrams: 1 << 33 },
+            Word::Resumed { thread: 1 },
+            Word::Nothing { thread: 1, judgement: Judgement { stall: 4, by: 7 } },
+            Word::Hold { thread: 2, held: true },
+            Word::Sent { thread: 2, transaction: 5, connection: 1_023, datagrams: 1 << 33 },
             Word::Failed("x".repeat(MOST_TEXT - 1) + "äöü"),
             Word::Cut,
             Word::Done,

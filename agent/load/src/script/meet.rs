@@ -22,7 +22,7 @@ use super::door::Door;
 use super::link::{Ear, Heard, Link, Word, SILENCE};
 use super::preamble::Preamble;
 use super::run::{Doors, Run, SLICE};
-use super::strand;
+use super::thread;
 use crate::cancel::Cancel;
 use crate::error::LoadError;
 use crate::handshake::{address_of, be_at};
@@ -56,19 +56,19 @@ impl Drop for Live {
     }
 }
 
-/// The strands of a script whose ends have met.
-struct Strands {
+/// The threads of a script whose ends have met.
+struct Threads {
     shared: Shared,
     live: Live,
 }
 
-impl Work for Strands {
+impl Work for Threads {
     fn shared(&self) -> &Shared {
         &self.shared
     }
 
     fn carry_out(&self, number: usize) {
-        strand::carry_out(&self.shared, &self.live.run, number);
+        worker_thread::carry_out(&self.shared, &self.live.run, number);
     }
 
     fn connections(&self) -> u32 {
@@ -256,7 +256,7 @@ fn begin(job: &Job<Scripted>, cancel: &Cancel) -> Result<Arc<Run>, LoadError> {
         operations.map(|operation| u64::from(operation.connection) + 1).max().unwrap_or(0)
     };
     let groups = &job.load.script.groups;
-    let connections: u64 = groups.iter().map(|group| u64::from(group.strands) * most(group)).sum();
+    let connections: u64 = groups.iter().map(|group| u64::from(group.threads) * most(group)).sum();
     let limit = limits::raise_descriptors(connections + OTHER_DESCRIPTORS);
     if limit < connections + 64 {
         return Err(LoadError::new(
@@ -337,16 +337,16 @@ fn finish(
         let run = Arc::clone(&run);
         live.spawn("link", move || keep_link(&run, remote, ear))?;
     }
-    let strands = run.script.strands() as usize;
+    let threads = run.script.threads() as usize;
     let needs = Needs {
-        workers: strands,
-        counters: Counters::new(strands, strands),
+        workers: threads,
+        counters: Counters::new(threads, threads),
         source_bytes: LONGEST_CALL_BYTES,
         scratch_bytes: READ_BYTES,
         busy_wait: false,
     };
     let shared = Shared::new(job, cpus_of(job)?, needs, cancel)?;
-    Prepared::new(Strands { shared, live }, SocketOptionsObtained::default(), 0)
+    Prepared::new(Threads { shared, live }, SocketOptionsObtained::default(), 0)
 }
 
 fn trouble(error: std::io::Error) -> LoadError {
@@ -425,7 +425,7 @@ fn shape(script: &Script) -> Word {
         }
     };
     for (group, number, transaction) in script.transactions() {
-        add(u64::from(group.strands));
+        add(u64::from(group.threads));
         add(number as u64);
         match transaction.until {
             Until::Iterations { iterations } => add(iterations << 1),
@@ -434,7 +434,7 @@ fn shape(script: &Script) -> Word {
     }
     Word::Shape {
         groups: script.groups.len() as u64,
-        strands: script.strands(),
+        threads: script.threads(),
         transactions: script.transactions().count() as u64,
         digest,
     }

@@ -22,7 +22,7 @@ const NUMBER_BITS: u32 = 48;
 /// chosen: of so many times 64 numbers it is known whether they came: reordering by 40 ms at 100 000 a second.
 const WORDS: usize = 64;
 
-/// Where a strand is in its script.
+/// Where a thread is in its script.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Place {
     pub transaction: usize,

@@ -1,4 +1,4 @@
-//! A strand, and what is known of the strands at the other ends that it works with.
+//! A thread, and what is known of the threads at the other ends that it works with.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::SeqCst};
@@ -10,7 +10,7 @@ use iodyno_core::units::Nanos;
 use super::stall::{Judgement, Stall};
 use iodyno_sys::lock::locked;
 
-/// What one other end has said of its strand.
+/// What one other end has said of its thread.
 #[derive(Default)]
 pub(super) struct Other {
     /// One more than the last transaction that it has said the end of.
@@ -54,7 +54,7 @@ impl Other {
     }
 }
 
-/// A strand and those that it works with: one at each other end.
+/// A thread and those that it works with: one at each other end.
 pub(super) struct Pair {
     /// Index of its group.
     pub group: usize,
@@ -92,7 +92,7 @@ impl Pair {
         self.ring();
     }
 
-    /// Has the strand look again.
+    /// Has the thread look again.
     pub(super) fn ring(&self) {
         drop(locked(&self.lock));
         self.bell.notify_all();

@@ -4,10 +4,10 @@
 //! | --- | --- |
 //! | 0..8 | `iodynosc` |
 //! | 8..24 | token |
-//! | 24..28 | what it is: 1 the link of the two ends, 2 a connection of a strand, 3 that one acknowledged (datagrams) |
-//! | 28..32 | strand |
-//! | 32..36 | number of the connection in the strand |
-//! | 36..40 | how many the strand had opened before under this number |
+//! | 24..28 | what it is: 1 the link of the two ends, 2 a connection of a thread, 3 that one acknowledged (datagrams) |
+//! | 28..32 | thread |
+//! | 32..36 | number of the connection in the thread |
+//! | 36..40 | how many the thread had opened before under this number |
 //!
 //! Numbers are little-endian. A stream goes on with the script's bytes; over UDP it is a datagram of its own, sent
 //! again until it is acknowledged, and from then on the addresses tell whose datagrams they are.
@@ -20,7 +20,7 @@ const MAGIC: [u8; 8] = *b"iodynosc";
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Preamble {
     pub kind: Kind,
-    pub strand: u32,
+    pub thread: u32,
     pub connection: u32,
     pub serial: u32,
 }
@@ -35,13 +35,13 @@ pub(super) enum Kind {
 
 impl Preamble {
     /// Of the link.
-    pub(super) const LINK: Preamble = Preamble { kind: Kind::Link, strand: 0, connection: 0, serial: 0 };
+    pub(super) const LINK: Preamble = Preamble { kind: Kind::Link, thread: 0, connection: 0, serial: 0 };
 
     pub(super) fn bytes(self, token: [u8; 16]) -> [u8; BYTES] {
         let mut bytes = [0; BYTES];
         bytes[..8].copy_from_slice(&MAGIC);
         bytes[8..24].copy_from_slice(&token);
-        let numbers = [self.kind as u32, self.strand, self.connection, self.serial];
+        let numbers = [self.kind as u32, self.thread, self.connection, self.serial];
         for (place, number) in bytes[24..].chunks_mut(4).zip(numbers) {
             place.copy_from_slice(&number.to_le_bytes());
         }
@@ -57,7 +57,7 @@ impl Preamble {
             3 => Kind::Acknowledged,
             _ => return None,
         };
-        let found = Preamble { kind, strand: number(28)?, connection: number(32)?, serial: number(36)? };
+        let found = Preamble { kind, thread: number(28)?, connection: number(32)?, serial: number(36)? };
         (bytes == found.bytes(token)).then_some(found)
     }
 }
@@ -70,10 +70,10 @@ mod tests {
     proptest! {
         #[test]
         fn only_the_right_token_and_form_count(
-            token in any::<[u8; 16]>(), strand in any::<u32>(), connection in any::<u32>(), serial in any::<u32>(),
+            token in any::<[u8; 16]>(), thread in any::<u32>(), connection in any::<u32>(), serial in any::<u32>(),
             at in 0usize..24, flip in 1u8..=255,
         ) {
-            let shown = Preamble { kind: Kind::Data, strand, connection, serial };
+            let shown = Preamble { kind: Kind::Data, thread, connection, serial };
             let mut bytes = shown.bytes(token);
             prop_assert_eq!(Preamble::of(&bytes, token), Some(shown));
             prop_assert_eq!(Preamble::of(&bytes[1..], token), None);

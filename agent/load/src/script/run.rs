@@ -30,9 +30,9 @@ use crate::transport::tls::Terms;
 
 /// How long one wait lasts at first, so that the end of a job is noticed.
 pub(super) const SLICE: Nanos = Nanos(20_000_000);
-/// chosen: how long one lasts at most, of a strand that has waited for long ([`Strand::slice`](super::strand::Strand)).
+/// chosen: how long one lasts at most, of a thread that has waited for long ([`WorkerThread::slice`](super::worker_thread::Thread)).
 pub(super) const LONGEST_SLICE: Nanos = Nanos(250_000_000);
-/// chosen: connections that may wait to be accepted under one number of a strand before the other end is told to open
+/// chosen: connections that may wait to be accepted under one number of a thread before the other end is told to open
 /// no more, and how few there must be before it may again.
 const MOST_WAITING: usize = 64;
 const FEW_WAITING: usize = 16;
@@ -41,7 +41,7 @@ const FEW_WAITING: usize = 16;
 /// trips is no loss, and what has no room for a number would be taken for the next one.
 const ROUND_TRIPS: u64 = 10;
 
-/// How far a group has come, in transactions done by all strands of an end.
+/// How far a group has come, in transactions done by all threads of an end.
 struct Gathering {
     arrived: AtomicU64,
     own: AtomicU32,
@@ -68,7 +68,7 @@ pub(super) struct Doors {
     pub sctp: SocketAddr,
 }
 
-/// Connections that wait to be accepted, by strand and number, in the order in which they were opened.
+/// Connections that wait to be accepted, by thread and number, in the order in which they were opened.
 type Waiting = HashMap<(u32, u32), BTreeMap<u32, OwnedFd>>;
 
 /// One end of a script while it runs.
@@ -86,7 +86,7 @@ pub(crate) struct Run {
     pub(super) files: Vec<Vec<Vec<Vec<Source>>>>,
     /// By group, transaction and operation.
     pub(super) courses: Vec<Vec<Vec<Course>>>,
-    /// By strand.
+    /// By thread.
     pub(super) pairs: Vec<Pair>,
     gatherings: Vec<Gathering>,
     waiting: Mutex<Waiting>,
@@ -114,7 +114,7 @@ impl Run {
         let remotes = 1 + job.load.remote_addresses.len();
         let mut pairs = Vec::new();
         for (group, of_group) in script.groups.iter().enumerate() {
-            pairs.extend((0..of_group.strands as usize).map(|number| Pair::new(group, number, remotes)));
+            pairs.extend((0..of_group.threads as usize).map(|number| Pair::new(group, number, remotes)));
         }
         let mut all_files = Vec::new();
         for group in &script.groups {
@@ -221,11 +221,11 @@ impl Run {
 
     /// What another end said, or what its link came to.
     pub(super) fn hear(&self, remote: usize, word: Word) {
-        let pair = |strand: u32| self.pairs.get(strand as usize);
-        let other = |strand: u32| pair(strand).and_then(|pair| pair.others.get(remote));
+        let pair = |thread: u32| self.pairs.get(thread as usize);
+        let other = |thread: u32| pair(thread).and_then(|pair| pair.others.get(remote));
         match word {
-            Word::Ended { strand, transaction, iterations } => {
-                if let Some(pair) = pair(strand) {
+            Word::Ended { thread, transaction, iterations } => {
+                if let Some(pair) = pair(thread) {
                     pair.end(remote, transaction, iterations);
                 }
             }
@@ -235,28 +235,28 @@ impl Run {
                     self.ring_group(group as usize);
                 }
             }
-            Word::Stalled { strand, stall } => {
-                if let Some(other) = other(strand) {
+            Word::Stalled { thread, stall } => {
+                if let Some(other) = other(thread) {
                     *locked(&other.stall) = Some(stall);
                 }
             }
-            Word::Resumed { strand } => {
-                if let Some(other) = other(strand) {
+            Word::Resumed { thread } => {
+                if let Some(other) = other(thread) {
                     *locked(&other.stall) = None;
                 }
             }
-            Word::Nothing { strand, judgement } => {
-                if let Some(other) = other(strand) {
+            Word::Nothing { thread, judgement } => {
+                if let Some(other) = other(thread) {
                     *locked(&other.judgement) = judgement;
                 }
             }
-            Word::Hold { strand, held } => {
-                if let Some(pair) = pair(strand) {
+            Word::Hold { thread, held } => {
+                if let Some(pair) = pair(thread) {
                     pair.hold(remote, held);
                 }
             }
-            Word::Sent { strand, transaction, connection, datagrams } => {
-                if let Some(other) = other(strand) {
+            Word::Sent { thread, transaction, connection, datagrams } => {
+                if let Some(other) = other(thread) {
                     other.has_sent(transaction, connection, datagrams);
                 }
             }
@@ -342,26 +342,26 @@ impl Run {
         self.cut.load(SeqCst) || self.ends.iter().any(|end| end.cut.load(SeqCst))
     }
 
-    /// A strand is done with its script, or has given it up.
+    /// A thread is done with its script, or has given it up.
     pub(super) fn finish(&self) {
         if self.finished.fetch_add(1, SeqCst) + 1 == self.pairs.len() as u32 {
             self.say(&Word::Done);
         }
     }
 
-    /// A strand has come to the end of a transaction, from 0.
+    /// A thread has come to the end of a transaction, from 0.
     pub(super) fn arrive(&self, group: usize, transaction: usize) {
         let gathering = &self.gatherings[group];
         let arrived = gathering.arrived.fetch_add(1, SeqCst) + 1;
-        let strands = u64::from(self.script.groups[group].strands);
-        if arrived == strands * (transaction as u64 + 1) {
+        let threads = u64::from(self.script.groups[group].threads);
+        if arrived == threads * (transaction as u64 + 1) {
             gathering.own.store(transaction as u32 + 1, SeqCst);
             self.say(&Word::Gathered { group: group as u32, transaction: transaction as u32 });
             self.ring_group(group);
         }
     }
 
-    /// Whether all strands of a group have come to the end of a transaction, at both ends.
+    /// Whether all threads of a group have come to the end of a transaction, at both ends.
     pub(super) fn is_gathered(&self, group: usize, transaction: usize) -> bool {
         let gathering = &self.gatherings[group];
         let all = |end: &AtomicU32| end.load(SeqCst) as usize > transaction;
@@ -372,39 +372,39 @@ impl Run {
         self.pairs.iter().filter(|pair| pair.group == group).for_each(Pair::ring);
     }
 
-    /// Puts a connection that was opened where its strand finds it.
-    pub(super) fn deliver(&self, strand: u32, connection: u32, serial: u32, socket: OwnedFd) {
-        let Some(pair) = self.pairs.get(strand as usize) else { return };
+    /// Puts a connection that was opened where its thread finds it.
+    pub(super) fn deliver(&self, thread: u32, connection: u32, serial: u32, socket: OwnedFd) {
+        let Some(pair) = self.pairs.get(thread as usize) else { return };
         let waiting = {
             let mut all = locked(&self.waiting);
-            let queue = all.entry((strand, connection)).or_default();
+            let queue = all.entry((thread, connection)).or_default();
             queue.insert(serial, socket);
             queue.len()
         };
         if waiting == MOST_WAITING {
-            self.tell_opener(strand, connection);
+            self.tell_opener(thread, connection);
         }
         pair.ring();
     }
 
     /// Takes the connection that was opened first.
-    pub(super) fn take(&self, strand: u32, connection: u32) -> Option<OwnedFd> {
+    pub(super) fn take(&self, thread: u32, connection: u32) -> Option<OwnedFd> {
         let (taken, left) = {
             let mut all = locked(&self.waiting);
-            let queue = all.get_mut(&(strand, connection))?;
+            let queue = all.get_mut(&(thread, connection))?;
             (queue.pop_first()?.1, queue.len())
         };
         if left == FEW_WAITING {
-            self.tell_opener(strand, connection);
+            self.tell_opener(thread, connection);
         }
         Some(taken)
     }
 
     /// Says to the other end whether to hold, where that has changed. Who puts connections down and who takes them are two
     /// threads: each says what holds when it has its turn, so that the last word is the right one.
-    fn tell_opener(&self, strand: u32, connection: u32) {
+    fn tell_opener(&self, thread: u32, connection: u32) {
         let mut all = locked(&self.held);
-        let key = (strand, connection);
+        let key = (thread, connection);
         let waiting = locked(&self.waiting).get(&key).map_or(0, BTreeMap::len);
         let held = match all.contains(&key) {
             true => waiting > FEW_WAITING,
@@ -412,12 +412,12 @@ impl Run {
         };
         let changed = if held { all.insert(key) } else { all.remove(&key) };
         if changed {
-            let group = self.pairs[strand as usize].group;
-            self.say_to(self.opener(group, connection), &Word::Hold { strand, held });
+            let group = self.pairs[thread as usize].group;
+            self.say_to(self.opener(group, connection), &Word::Hold { thread, held });
         }
     }
 
-    /// The other end that opens connections of this number to the strands of a group.
+    /// The other end that opens connections of this number to the threads of a group.
     fn opener(&self, group: usize, connection: u32) -> usize {
         let mut operations = self.script.groups[group].transactions.iter().flat_map(|each| &each.operations);
         let taken = operations.find(|each| each.call == Call::Accept && each.connection == connection);
@@ -425,8 +425,8 @@ impl Run {
     }
 
     /// Whether there is one to take.
-    pub(super) fn has_waiting(&self, strand: u32, connection: u32) -> bool {
-        locked(&self.waiting).get(&(strand, connection)).is_some_and(|queue| !queue.is_empty())
+    pub(super) fn has_waiting(&self, thread: u32, connection: u32) -> bool {
+        locked(&self.waiting).get(&(thread, connection)).is_some_and(|queue| !queue.is_empty())
     }
 
     /// What was done so far.

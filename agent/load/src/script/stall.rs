@@ -1,18 +1,18 @@
 //! When neither end can go on: each waits for what the other one will not do before it.
 //!
-//! A strand that has waited for [`STALL`] for the other end tells it what for. Each then looks whether what it has
+//! A thread that has waited for [`STALL`] for the other end tells it what for. Each then looks whether what it has
 //! done already will end the other's wait, that is whether anything is still on its way; if not, it says so. Who
 //! has said so and heard so is in a deadlock: nothing moves on its own, and neither will. So a slow network, or a
-//! strand that pauses, is never taken for one.
+//! thread that pauses, is never taken for one.
 
 use std::ops::Range;
 
 use iodyno_core::units::Nanos;
 
-/// chosen: how long a strand waits before it wonders. A deadlock is noticed in this and some round trips.
+/// chosen: how long a thread waits before it wonders. A deadlock is noticed in this and some round trips.
 pub(super) const STALL: Nanos = Nanos(1_000_000_000);
 
-/// What a strand waits for.
+/// What a thread waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wait {
     /// Bytes on a connection; so many have come.
@@ -25,14 +25,14 @@ pub(super) enum Wait {
     Connect { connection: u32 },
     /// Word of how many iterations the others make, at the end of a transaction's time.
     Level,
-    /// The other strands, at the end of a transaction.
+    /// The other threads, at the end of a transaction.
     Others,
 }
 
 /// A wait that has lasted for a while, and where in the script it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Stall {
-    /// Tells it from the strand's stalls before it.
+    /// Tells it from the thread's stalls before it.
     pub serial: u32,
     /// Transaction of the group, from 0.
     pub transaction: u32,
@@ -47,7 +47,7 @@ pub(super) struct Announced {
     pub stall: Stall,
     /// Those that it was told to, who may end it.
     pub remotes: Range<usize>,
-    /// By remote: the serial number of the other strand's stall that was found hopeless.
+    /// By remote: the serial number of the other thread's stall that was found hopeless.
     pub judged: Vec<u32>,
 }
 
@@ -80,8 +80,8 @@ pub(super) fn is_hopeless(
         }
         // It waits for a third, which may be slow, where this end has told how many it makes.
         Wait::Level => !own.wait.is_at_end() && own.transaction <= other.transaction && !is_ahead,
-        // Where both are at the end of the transaction they wait for other strands than each other; and who is past it
-        // is not waited for there, but another strand or host, which may be slow.
+        // Where both are at the end of the transaction they wait for other threads than each other; and who is past it
+        // is not waited for there, but another thread or host, which may be slow.
         Wait::Others => !own.wait.is_at_end() && own.transaction <= other.transaction,
     }
 }

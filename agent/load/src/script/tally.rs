@@ -1,4 +1,4 @@
-//! What a script did, counted: histograms by the threads together, everything else by each strand for itself and
+//! What a script did, counted: histograms by the threads together, everything else by each thread for itself and
 //! added up when it leaves a transaction.
 
 use std::sync::Mutex;
@@ -9,12 +9,12 @@ use iodyno_core::script::{Script, Transaction};
 use iodyno_core::units::{Bytes, Nanos};
 use iodyno_sys::lock::locked;
 
-/// chosen: strands share histograms beyond this many (37 KB each); few threads run at a time.
+/// chosen: threads share histograms beyond this many (37 KB each); few threads run at a time.
 const MOST_SHARDS: usize = 8;
 /// chosen: scripts with more operations than this have one histogram for each, so that memory stays bounded.
 const MANY_OPERATIONS: usize = 100;
 
-/// What one strand counted of one operation. Instants are 0 where there is none.
+/// What one thread counted of one operation. Instants are 0 where there is none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Counts {
     pub samples: u64,
@@ -77,7 +77,7 @@ impl Counts {
     }
 }
 
-/// What one strand counted of one transaction.
+/// What one thread counted of one transaction.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Passage {
     /// When it began; 0: it has not.
@@ -122,7 +122,7 @@ impl Recorders {
 #[derive(Default)]
 struct Sums {
     begin: u64,
-    strands_done: u32,
+    threads_done: u32,
     passage: Passage,
 }
 
@@ -142,30 +142,30 @@ impl Tally {
         let operations: usize =
             script.transactions().map(|(_, _, transaction)| transaction.operations.len()).sum();
         let most = if operations > MANY_OPERATIONS { 1 } else { cpus.clamp(1, MOST_SHARDS) };
-        let tally = |transaction: &Transaction, strands: u32| TransactionTally {
-            shards: (0..most.min(strands as usize)).map(|_| Recorders::of(transaction)).collect(),
+        let tally = |transaction: &Transaction, threads: u32| TransactionTally {
+            shards: (0..most.min(threads as usize)).map(|_| Recorders::of(transaction)).collect(),
             sums: Mutex::new(Sums { passage: Passage::of(transaction), ..Sums::default() }),
         };
         let groups = script.groups.iter();
         let groups = groups
-            .map(|group| group.transactions.iter().map(|each| tally(each, group.strands)).collect())
+            .map(|group| group.transactions.iter().map(|each| tally(each, group.threads)).collect())
             .collect();
         Tally { groups }
     }
 
-    /// Where a strand, by its number in the group, records its times.
-    pub(super) fn recorders(&self, group: usize, transaction: usize, strand: usize) -> &Recorders {
+    /// Where a thread, by its number in the group, records its times.
+    pub(super) fn recorders(&self, group: usize, transaction: usize, thread: usize) -> &Recorders {
         let shards = &self.groups[group][transaction].shards;
-        &shards[strand % shards.len()]
+        &shards[thread % shards.len()]
     }
 
-    /// Adds what a strand counted.
+    /// Adds what a thread counted.
     pub(super) fn add(&self, group: usize, transaction: usize, passage: &Passage) {
         let mut sums = locked(&self.groups[group][transaction].sums);
         if passage.begin > 0 && (sums.begin == 0 || passage.begin < sums.begin) {
             sums.begin = passage.begin;
         }
-        sums.strands_done += u32::from(passage.done);
+        sums.threads_done += u32::from(passage.done);
         sums.passage.iterations += passage.iterations;
         sums.passage.levelling += passage.levelling;
         sums.passage.missed += passage.missed;
@@ -174,10 +174,10 @@ impl Tally {
         }
     }
 
-    /// Whether every strand came to the end of every transaction.
+    /// Whether every thread came to the end of every transaction.
     pub(super) fn is_complete(&self, script: &Script) -> bool {
         script.groups.iter().zip(&self.groups).all(|(group, tallies)| {
-            tallies.iter().all(|tally| locked(&tally.sums).strands_done == group.strands)
+            tallies.iter().all(|tally| locked(&tally.sums).threads_done == group.threads)
         })
     }
 
@@ -186,7 +186,7 @@ impl Tally {
         let of_group =
             |(group, tallies): (&iodyno_core::script::Group, &Vec<TransactionTally>)| GroupAccount {
                 name: group.name.clone(),
-                strands: group.strands,
+                threads: group.threads,
                 transactions: group
                     .transactions
                     .iter()
@@ -241,7 +241,7 @@ impl TransactionTally {
         TransactionAccount {
             begin_ns: instant(sums.begin),
             end_ns: instant(sums.passage.operations.iter().map(|counts| counts.end).max().unwrap_or(0)),
-            strands_done: sums.strands_done,
+            threads_done: sums.threads_done,
             iterations: sums.passage.iterations,
             levelling_iterations: sums.passage.levelling,
             missed_iterations: sums.passage.missed,
@@ -258,7 +258,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counts_of_strands_add_up_and_keep_the_extremes() {
+    fn counts_of_threads_add_up_and_keep_the_extremes() {
         let (mut one, mut two, mut sum) = (Counts::default(), Counts::default(), Counts::default());
         one.completed(100, 150, 10);
         one.completed(150, 400, 10);

@@ -1,4 +1,4 @@
-//! A strand that waits for the other end: how long, and whether in vain.
+//! A thread that waits for the other end: how long, and whether in vain.
 
 use iodyno_core::message::ErrorCode;
 use iodyno_core::units::Nanos;
@@ -7,11 +7,11 @@ use super::fault::{Fault, Halt};
 use super::link::Word;
 use super::run::{LONGEST_SLICE, SLICE};
 use super::stall::{is_hopeless, Announced, Judgement, Stall, Wait, STALL};
-use super::strand::Strand;
+use super::worker_thread::WorkerThread;
 use crate::error::LoadError;
 use iodyno_sys::lock::locked;
 
-impl Strand<'_> {
+impl WorkerThread<'_> {
     /// After a slice of waiting for the other end: whether to wait on.
     pub(super) fn waited(&mut self, wait: Wait, until: Option<u64>) -> Result<(), Fault> {
         self.worker.tick();
@@ -34,7 +34,7 @@ impl Strand<'_> {
         Ok(())
     }
 
-    /// How long to wait before it looks again: an eighth of the time that it has waited, so that thousands of strands that
+    /// How long to wait before it looks again: an eighth of the time that it has waited, so that thousands of threads that
     /// wait for a few take no CPU from them; to `until` at most. What ends a wait ends it at once; only a stop is seen so
     /// late.
     pub(super) fn slice(&self, until: Option<u64>) -> Nanos {
@@ -56,7 +56,7 @@ impl Strand<'_> {
     pub(super) fn progressed(&mut self) {
         self.waiting_since = None;
         for remote in self.announced.take().map_or(0..0, |announced| announced.remotes) {
-            self.run.say_to(remote, &Word::Resumed { strand: self.number });
+            self.run.say_to(remote, &Word::Resumed { thread: self.number });
         }
     }
 
@@ -77,7 +77,7 @@ impl Strand<'_> {
             self.announced =
                 Some(Announced { stall, remotes: remotes.clone(), judged: vec![0; self.run.remotes()] });
             for remote in remotes.clone() {
-                self.run.say_to(remote, &Word::Stalled { strand: self.number, stall });
+                self.run.say_to(remote, &Word::Stalled { thread: self.number, stall });
             }
         }
         remotes.into_iter().for_each(|remote| self.judge(remote));
@@ -100,7 +100,7 @@ impl Strand<'_> {
                 return;
             }
             let judgement = Judgement { stall: other.serial, by: own.serial };
-            self.run.say_to(remote, &Word::Nothing { strand: self.number, judgement });
+            self.run.say_to(remote, &Word::Nothing { thread: self.number, judgement });
             if let Some(announced) = &mut self.announced {
                 announced.judged[remote] = other.serial;
             }

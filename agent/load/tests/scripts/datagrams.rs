@@ -11,7 +11,7 @@ fn think(ms: u64) -> FlowOp {
     FlowOp { duration_ns: Nanos(ms * MS), ..op(Call::Think, 0) }
 }
 
-/// One strand that opens a flow, does this so often and closes it.
+/// One thread that opens a flow, does this so often and closes it.
 fn exchange(iterations: u64, operations: Vec<FlowOp>) -> Script {
     let opened = |call| times(1, vec![op(call, 0)]);
     let plan = vec![opened(Call::Connect), times(iterations, operations), opened(Call::Disconnect)];

@@ -74,7 +74,7 @@ fn a_deadlock_is_noticed_and_named_whatever_the_two_ends_wait_for() {
         let (here, there) = failures(&of(near), &of(far));
         for failure in [here, there] {
             assert!(failure.what.contains("for ever"), "{name}: {failure}");
-            assert!(failure.what.contains("group one, strand"), "{name}: {failure}");
+            assert!(failure.what.contains("group one, thread"), "{name}: {failure}");
             assert!(failure.what.contains(expected), "{name}: {failure}");
         }
     };
@@ -148,7 +148,7 @@ fn a_failure_is_named_with_its_operation() {
         &script(1, vec![times(1, vec![op(Call::Nop, 0)])]),
     );
     assert!(here.what.contains("write: connection 0 is not open"), "{here}");
-    assert!(there.what.starts_with("the other end failed: group one, strand 0, transaction 1"), "{there}");
+    assert!(there.what.starts_with("the other end failed: group one, thread 0, transaction 1"), "{there}");
 
     let mut connect = op(Call::Connect, 0);
     connect.socket.congestion_control = Some("nosuch".to_owned());

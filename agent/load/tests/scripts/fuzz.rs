@@ -84,7 +84,7 @@ fn pair() -> impl Strategy<Value = (Script, Script)> {
         let transaction =
             transaction.prop_map(|(until, rate, operations)| Transaction { until, rate, operations });
         let group = (1u32..4, prop::collection::vec(transaction, 1..4))
-            .prop_map(|(strands, transactions)| Group { name: "fuzzed".to_owned(), strands, transactions });
+            .prop_map(|(threads, transactions)| Group { name: "fuzzed".to_owned(), threads, transactions });
         let strayed = prop::option::of(operations(protocol));
         (prop::collection::vec(group, 1..3), strayed).prop_map(|(groups, strayed)| {
             let near = Script { groups };

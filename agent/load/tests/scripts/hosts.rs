@@ -76,7 +76,7 @@ fn opening(remotes: u32, call: Call) -> Transaction {
 }
 
 #[test]
-fn one_strand_talks_with_three_ends_over_two_protocols() {
+fn one_thread_talks_with_three_ends_over_two_protocols() {
     let mut plan = vec![
         opening(3, Call::Connect),
         times(

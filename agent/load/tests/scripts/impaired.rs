@@ -13,7 +13,7 @@ use iodyno_core::units::Nanos;
 
 const AT_ONCE: Duration = Duration::ZERO;
 
-/// One strand that opens a flow, goes through a transaction and closes it.
+/// One thread that opens a flow, goes through a transaction and closes it.
 fn on_one_flow(between: Transaction) -> Script {
     let opened = |call| times(1, vec![op(call, 0)]);
     script(1, over(Protocol::Udp, vec![opened(Call::Connect), between, opened(Call::Disconnect)]))

@@ -46,8 +46,8 @@ pub fn over(protocol: Protocol, mut transactions: Vec<Transaction>) -> Vec<Trans
 }
 
 /// One group.
-pub fn script(strands: u32, transactions: Vec<Transaction>) -> Script {
-    Script { groups: vec![Group { name: "one".to_owned(), strands, transactions }] }
+pub fn script(threads: u32, transactions: Vec<Transaction>) -> Script {
+    Script { groups: vec![Group { name: "one".to_owned(), threads, transactions }] }
 }
 
 /// What the other end does: the mirror of a script, as the lab makes it.

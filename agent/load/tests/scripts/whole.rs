@@ -41,7 +41,7 @@ fn connect_write_read_disconnect_moves_what_it_says_over_every_protocol() {
             assert_eq!(sizes, (150 * 90, 150 * 700), "{protocol:?}");
             assert_eq!(operation(account, 1, 0).lost + operation(account, 1, 1).lost, 0);
             assert_eq!(operation(account, 2, 0).operations, 3);
-            assert_eq!(account.groups[0].transactions.iter().map(|each| each.strands_done).sum::<u32>(), 9);
+            assert_eq!(account.groups[0].transactions.iter().map(|each| each.threads_done).sum::<u32>(), 9);
         }
     }
 }
@@ -143,8 +143,8 @@ fn a_duration_ends_both_ends_level_whoever_writes() {
             [&near, &far].into_iter().for_each(check_consistent);
             let (led, followed) = (transaction(&near, 1), transaction(&far, 1));
             let lasted = led.end_ns.unwrap().0 - led.begin_ns.unwrap().0;
-            // Never before its time. After it each strand completes an iteration, which takes as long as it takes; the
-            // strands may begin apart where the machine is busy.
+            // Never before its time. After it each thread completes an iteration, which takes as long as it takes; the
+            // threads may begin apart where the machine is busy.
             assert!((199 * MS..30_000 * MS).contains(&lasted), "{protocol:?} {call:?}: {lasted}");
             let (sent, taken) = (operation(&near, 1, 0), operation(&far, 1, 0));
             if protocol == Protocol::Udp && call == Call::Write {
@@ -206,7 +206,7 @@ fn random_sizes_are_known_at_both_ends_and_spread_as_they_should() {
 }
 
 #[test]
-fn several_connections_of_a_strand_do_not_mix() {
+fn several_connections_of_a_thread_do_not_mix() {
     let on = |connection, operation: FlowOp| FlowOp { connection, ..operation };
     let mut udp = vec![
         on(1, op(Call::Connect, 0)),
@@ -283,7 +283,7 @@ fn a_script_longer_than_the_windows_is_cut_and_says_so_and_nothing_failed() {
 }
 
 #[test]
-fn five_hundred_strands_in_two_groups() {
+fn five_hundred_threads_in_two_groups() {
     let plan = |size| {
         vec![
             times(1, vec![op(Call::Connect, 0)]),

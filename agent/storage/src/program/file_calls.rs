@@ -10,7 +10,7 @@ use iodyno_sys::io_memory::IoMemory;
 
 use super::compiled::{Slot, Step};
 use super::fileset::{InTurn, LiveFileset, Taken};
-use super::strand::{Open, Outcome, Strand};
+use super::worker_thread::{Open, Outcome, WorkerThread};
 
 /// Data is moved to and from places at multiples of this, as `O_DIRECT` asks for.
 const PAGE: usize = 4096;
@@ -31,7 +31,7 @@ fn refused<T>(result: io::Result<T>) -> Found<T> {
     result.map_err(Outcome::Refused)
 }
 
-impl<'a> Strand<'a> {
+impl<'a> WorkerThread<'a> {
     pub(super) fn file_call(&mut self, step: &'a Step) -> Outcome {
         outcome(match step.call {
             FileCall::Read => self.read(step),

@@ -21,9 +21,9 @@ mod numbers;
 mod place;
 mod plan;
 mod shared;
-mod strand;
 mod tally;
 mod tree;
+mod worker_thread;
 
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering::Relaxed;
@@ -46,9 +46,9 @@ use compiled::{Compiled, Number};
 use events::Events;
 use meet::Meeting;
 use shared::Shared;
-use strand::Strand;
 use tally::Tally;
 pub use tally::Totals;
+use worker_thread::WorkerThread;
 
 /// chosen: stack of a thread: several times what its deepest composites take; only touched pages take memory.
 const STACK_BYTES: usize = 512 << 10;
@@ -244,9 +244,9 @@ fn work(shared: &Shared, number: usize, notes: &Mutex<BTreeSet<String>>) {
     let groups = shared.compiled.groups.iter().rev();
     let group = groups.filter(|group| group.count() > 0).find(|group| group.first <= number);
     let Some(group) = group else { return };
-    let strand = Strand::new(shared, group, number);
-    let mut strand = match strand {
-        Ok(strand) => strand,
+    let thread = WorkerThread::new(shared, group, number);
+    let mut thread = match thread {
+        Ok(thread) => thread,
         Err(error) => {
             shared.fail(error);
             shared.park();
@@ -254,7 +254,7 @@ fn work(shared: &Shared, number: usize, notes: &Mutex<BTreeSet<String>>) {
             return;
         }
     };
-    if let Some(refused) = strand.settle() {
+    if let Some(refused) = thread.settle() {
         locked(notes).insert(refused);
     }
     shared.park();
@@ -263,10 +263,10 @@ fn work(shared: &Shared, number: usize, notes: &Mutex<BTreeSet<String>>) {
     }
     let start = Nanos(shared.start.load(Relaxed));
     if shared.is_armed() && clock::sleep_until(start.minus(LEAD)).is_ok() && !shared.is_over() {
-        strand.run();
+        thread.run();
     }
     shared.finish();
-    strand.close_all();
+    thread.close_all();
 }
 
 /// Ends what does not end by itself: at the end of the windows, when the job is cancelled, when nobody can go on.

@@ -1,4 +1,4 @@
-"""Signals that a script gives in another way than a load of one kind of operation: its own account says what its strands did."""
+"""Signals that a script gives in another way than a load of one kind of operation: its own account says what its threads did."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from iodyno.analysis.limiter.signals import Signal, View, absent
 from iodyno.analysis.script_bytes import SENDS, TAKES
 
 PACED_LEAST = 0.8
-"""Share of the strands' time that has to be at a rate for the rate to be what was offered (chosen: as of the intervals)."""
+"""Share of the threads' time that has to be at a rate for the rate to be what was offered (chosen: as of the intervals)."""
 _Json = Mapping[str, Any]
 
 
@@ -20,13 +20,13 @@ def offered_reached(view: View) -> Signal:
     if not _asked(view):
         return signals.offered_reached(view)
     done = due = paced_ns = 0.0
-    for asked, found, strands in _transactions(view):
+    for asked, found, threads in _transactions(view):
         if not (rate := asked.get("rate")):
             continue
-        span_ns = strands * _span_ns(found)
+        span_ns = threads * _span_ns(found)
         paced_ns += span_ns
         done += found["iterations"]
-        # Strands begin at the rate each; what one was too late for it does later, or never.
+        # Threads begin at the rate each; what one was too late for it does later, or never.
         by_rate = span_ns * rate["iterations"] / rate["period_ns"]
         due += max(by_rate, found["iterations"] + found["missed_iterations"])
     if not due:
@@ -37,7 +37,7 @@ def offered_reached(view: View) -> Signal:
 
 
 def waits_for_answers(view: View) -> Signal:
-    """Share of time in which a connection waits for the answer to its one request; of a script, in which its strands are in
+    """Share of time in which a connection waits for the answer to its one request; of a script, in which its threads are in
     exchanges: in the calls of transactions that send and take, and spend more time on taking.
     """
     if not _asked(view):
@@ -109,23 +109,23 @@ def _asked(view: View) -> _Json:
 
 
 def _transactions(view: View) -> Iterator[tuple[_Json, _Json, int]]:
-    """Of the sender: a transaction as asked and as accounted, and its strands."""
+    """Of the sender: a transaction as asked and as accounted, and its threads."""
     account = (view.sender.manifest.get("result") or {}).get("script") or {"groups": ()}
     for asked, found in zip(_asked(view)["groups"], account["groups"], strict=False):
         for one, other in zip(asked["transactions"], found["transactions"], strict=True):
-            if other["strands_done"]:
-                yield one, other, other["strands_done"]
+            if other["threads_done"]:
+                yield one, other, other["threads_done"]
 
 
 def _in_calls(found: _Json, calls: Sequence[str]) -> float:
-    """Time of all strands in calls of these kinds. Of many a part is timed."""
+    """Time of all threads in calls of these kinds. Of many a part is timed."""
     timed = [call for call in found["operations"] if call["call"] in calls and call["samples"]]
     return sum(float(call["time"]["sum_ns"] * call["operations"] / call["samples"]) for call in timed)
 
 
 def _whole_ns(view: View) -> float:
-    """Time of all strands in all transactions."""
-    return sum(strands * _span_ns(found) for _, found, strands in _transactions(view)) or 1.0
+    """Time of all threads in all transactions."""
+    return sum(threads * _span_ns(found) for _, found, threads in _transactions(view)) or 1.0
 
 
 def _span_ns(found: _Json) -> float:

@@ -1,1 +1,1 @@
-"""Scripts: what groups of strands do on their connections, flowop by flowop, as uperf's profiles have it."""
+"""Scripts: what groups of threads do on their connections, flowop by flowop, as uperf's profiles have it."""

@@ -157,7 +157,7 @@ OPTIONS: Mapping[str, Option] = {
         Option("wndsz", "size", "Socket buffers (SO_SNDBUF and SO_RCVBUF).", low=0, high=2**30),
         Option("tcp_nodelay", "flag", "No Nagle's algorithm (TCP_NODELAY)."),
         Option("cc", "word", "TCP congestion control."),
-        Option("conn", "count", "Name of the connection within its strand, a number from 1.", high=65_535),
+        Option("conn", "count", "Name of the connection within its thread, a number from 1.", high=65_535),
         Option("size", "size", "Bytes of a message; `rand(LOW,HIGH)`: drawn for each, each as likely. `sendfile` and"
                " `sendfilev` may be without.",
                high=2**30),
@@ -175,7 +175,7 @@ OPTIONS: Mapping[str, Option] = {
                high=7 * 24 * 3600 * 10**9),
         Option("idle", "flag", "Think by sleeping."),
         Option("busy", "flag", "Think by computing."),
-        Option("canfail", "flag", "A failure is counted, and the strand goes on."),
+        Option("canfail", "flag", "A failure is counted, and the thread goes on."),
         Option("non_blocking", "flag", "The socket does not block (O_NONBLOCK)."),
         Option("dir", "text", "Folder whose files are sent."),
         Option("nfiles", "count", "How many files one `sendfilev` sends, 1024 at most.", high=1024),

@@ -31,7 +31,7 @@ def remotes_of(script: Script, receivers: Sequence[str]) -> Remotes:
     """The receiving host of each flowop, as an index of `receivers`.
 
     A `remotehost` that is the name of a receiver is that one; the others stand, in the order of the file, for the
-    receivers that are not named. Raises ExperimentError where there are too few, or where one connection of a strand is
+    receivers that are not named. Raises ExperimentError where there are too few, or where one connection of a thread is
     accepted from two of them.
     """
     place = _places(named_hosts(script), receivers) if len(receivers) > 1 else {}

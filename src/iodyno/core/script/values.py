@@ -1,7 +1,7 @@
-"""A script as a value: groups of strands that run transactions of flowops, one after the other.
+"""A script as a value: groups of threads that run transactions of flowops, one after the other.
 
 A number of it may be a variable, which gets its value later: from the environment, or as the level of a factor.
-Sizes are in bytes, durations in nanoseconds, rates in transactions per second of one strand.
+Sizes are in bytes, durations in nanoseconds, rates in transactions per second of one thread.
 
 >>> flowop = Flowop("write", {"size": Variable("size", "size")})
 >>> script = Script("s", (Group("g", 1, (Transaction((flowop,), iterations=2),)),))
@@ -96,7 +96,7 @@ class Flowop:
 
     @property
     def connection(self) -> Value:
-        """The connection it is about: `conn=`, else the strand's only unnamed one, 0."""
+        """The connection it is about: `conn=`, else the thread's only unnamed one, 0."""
         return self.options.get("conn", 0)
 
 
@@ -113,10 +113,10 @@ class Transaction:
 
 @dataclass(frozen=True)
 class Group:
-    """Strands (threads, or processes where `processes`) that run the same transactions at the same time."""
+    """Threads (processes where `processes`) that run the same transactions at the same time."""
 
     name: str
-    strands: Amount
+    threads: Amount
     transactions: tuple[Transaction, ...]
     processes: bool = False
     line: int = 0
@@ -137,8 +137,8 @@ class Script:
     def variables(self) -> Iterator[Variable]:
         """Every use of a variable, in the order of the file."""
         for group in self.groups:
-            if isinstance(group.strands, Variable):
-                yield group.strands
+            if isinstance(group.threads, Variable):
+                yield group.threads
             for transaction in group.transactions:
                 for amount in (transaction.iterations, transaction.duration_ns, transaction.rate):
                     if isinstance(amount, Variable):
@@ -154,7 +154,7 @@ class Script:
 
         def group_of(group: Group) -> Group:
             transactions = tuple(t for t in map(transaction_of, group.transactions) if t.iterations != 0)
-            return replace(group, strands=_bound(group.strands, levels), transactions=transactions)
+            return replace(group, threads=_bound(group.threads, levels), transactions=transactions)
 
         def transaction_of(transaction: Transaction) -> Transaction:
             return replace(

@@ -37,9 +37,9 @@ _OF_MESSAGES = {"sctp_stream_id": "stream", "sctp_unordered": "unordered"}
 Json = dict[str, Any]
 
 
-def strands_of(script: Script) -> int:
-    """Strands in all groups. Raises ExperimentError where a variable has no value."""
-    return sum(_number(group.strands) for group in script.groups)
+def threads_of(script: Script) -> int:
+    """Threads in all groups. Raises ExperimentError where a variable has no value."""
+    return sum(_number(group.threads) for group in script.groups)
 
 
 def script_json(script: Script, role: str, receivers: Sequence[str] = (), host: str = "") -> Json:
@@ -75,7 +75,7 @@ def _group(group: Group, name: str, remotes: Sequence[Sequence[int]], own: int |
     protocols = _protocols(group, name)
     return {
         "name": name,
-        "strands": _number(group.strands),
+        "threads": _number(group.threads),
         "transactions": [
             _transaction(transaction, protocols, within, own)
             for transaction, within in zip(group.transactions, remotes, strict=True)
@@ -84,7 +84,7 @@ def _group(group: Group, name: str, remotes: Sequence[Sequence[int]], own: int |
 
 
 def _protocols(group: Group, name: str) -> Mapping[Value, str]:
-    """Return the protocol of each connection of a strand. Raises ExperimentError for one that is used where none is open."""
+    """Return the protocol of each connection of a thread. Raises ExperimentError for one that is used where none is open."""
     opened: dict[Value, str] = {}
     for flowop in group.flowops():
         connection = flowop.connection

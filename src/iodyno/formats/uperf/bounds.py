@@ -18,7 +18,7 @@ from iodyno.core import quantity
 from iodyno.core.script.flowops import OPTIONS
 from iodyno.core.script.values import Script, Transaction, Uniform, Variable
 from iodyno.core.workload import Level
-from iodyno.formats.uperf.profile import DRAWN, MAX_DURATION_NS, MAX_ITERATIONS, MAX_RATE, MAX_STRANDS
+from iodyno.formats.uperf.profile import DRAWN, MAX_DURATION_NS, MAX_ITERATIONS, MAX_RATE, MAX_THREADS
 from iodyno.formats.uperf.values import span
 
 _SECOND_NS = 10**9
@@ -55,8 +55,8 @@ class Use:
 def uses(script: Script) -> Iterator[Use]:
     """Every use of a variable that is a number, with what it may be there, in the order of the file."""
     for group in script.groups:
-        if isinstance(group.strands, Variable):
-            yield Use(group.strands, 1, MAX_STRANDS)
+        if isinstance(group.threads, Variable):
+            yield Use(group.threads, 1, MAX_THREADS)
         for transaction in group.transactions:
             for amount, low, high in (
                 (transaction.iterations, 0, MAX_ITERATIONS),

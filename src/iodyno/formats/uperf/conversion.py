@@ -101,7 +101,7 @@ def _own(script: Script) -> Keys | str:
     if _int(loop.duration_ns) < SHORTEST_NS:
         return f"its duration is shorter than {quantity.show('duration', SHORTEST_NS)}, as no measured window may be"
     if loop.rate is not None:
-        return "it has a rate for each strand"
+        return "it has a rate for each thread"
     odd = [name for flowop in loop.flowops for name in flowop.options if name not in _PLAIN_MOVE]
     odd += [name for name in connect.options if name not in _PLAIN_CONNECT]
     if odd:
@@ -140,7 +140,7 @@ def _own(script: Script) -> Keys | str:
             "engine": "threads",
             **_socket_keys(connect, protocol),
         },
-        "factors": {"connections": [group.strands], **sized},
+        "factors": {"connections": [group.threads], **sized},
         "design": {"replicates": 3},
         # As uperf has it: every byte counts from the first one on.
         "windows": {
@@ -238,8 +238,8 @@ def _numbers(script: Script) -> Iterator[_Number]:
     protocols = [flowop.options.get("protocol") for group in script.groups for flowop in group.flowops()]
     speaks_sctp = any(isinstance(protocol, Variable) or protocol == "sctp" for protocol in protocols)
     for g, group in enumerate(script.groups):
-        strands = "nprocs" if group.processes else "nthreads"
-        yield _Number((g,), "strands", "count", group.strands, strands, f"group_{g + 1}_{strands}")
+        threads = "nprocs" if group.processes else "nthreads"
+        yield _Number((g,), "threads", "count", group.threads, threads, f"group_{g + 1}_{threads}")
         for t, transaction in enumerate(group.transactions):
             here = f"group_{g + 1}_transaction_{t + 1}" if len(script.groups) > 1 else f"transaction_{t + 1}"
             if transaction.iterations is not None and transaction.iterations != 1:
@@ -296,7 +296,7 @@ def _replaced(
     groups = [
         replace(
             group,
-            strands=put.get(((g,), "strands"), group.strands),
+            threads=put.get(((g,), "threads"), group.threads),
             transactions=tuple(transaction_of(t, (g, i)) for i, t in enumerate(group.transactions)),
         )
         for g, group in enumerate(script.groups)

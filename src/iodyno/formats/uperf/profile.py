@@ -40,8 +40,8 @@ MAX_BYTES = 1 << 20
 MAX_FLOWOPS = 10_000
 MAX_OPTIONS = 100
 MAX_GROUPS = 1024
-MAX_STRANDS = 60_000
-"""Most strands of a group: what one address pair and one port can carry."""
+MAX_THREADS = 60_000
+"""Most threads of a group: what one address pair and one port can carry."""
 MAX_ITERATIONS = 2**62
 MAX_RATE = 10**7
 LEAST_WINDOW_BYTES = 1024
@@ -333,7 +333,7 @@ class _Reading:
             elif not made:
                 self.note(tag.line, place, NOTHING_MADE)
             name = str(fields.get("name") or f"group {len(self.groups) + 1}")
-            self.groups.append(Group(name, fields["strands"], made, fields["processes"], tag.line))
+            self.groups.append(Group(name, fields["threads"], made, fields["processes"], tag.line))
             if len(self.groups) > MAX_GROUPS:
                 self.fail(tag.line, f"found more than {MAX_GROUPS} groups, allowed: {MAX_GROUPS}")
         elif tag.name == "transaction":
@@ -376,18 +376,18 @@ class _Reading:
         return named | (reader(tag) if reader else {})
 
     def group(self, tag: Tag) -> dict[str, Any]:
-        """Strands, and whether they are processes."""
+        """Threads, and whether they are processes."""
         asked = [name for name in tag.attributes if name in ("nthreads", "nprocs")]
         if not asked:
             self.say("a group without nthreads or nprocs has one thread", tag.line)
-            return {"strands": 1, "processes": False}
+            return {"threads": 1, "processes": False}
         if len(asked) > 1:
             self.say(
                 f"nthreads and nprocs are both given: as in uperf, the last counts, {asked[-1]}", tag.line
             )
         name = asked[-1]
         return {
-            "strands": self.amount(tag, name, "count", 1, MAX_STRANDS),
+            "threads": self.amount(tag, name, "count", 1, MAX_THREADS),
             "processes": name == "nprocs",
         }
 

@@ -31,8 +31,8 @@ def _lines(script: Script) -> Iterator[str]:
     yield '<?xml version="1.0"?>'
     yield f"<profile name={quoteattr(script.name)}>"
     for group in script.groups:
-        strands = "nprocs" if group.processes else "nthreads"
-        yield f"  <group name={quoteattr(group.name)} {strands}={_quoted(group.strands, 'count')}>"
+        threads = "nprocs" if group.processes else "nthreads"
+        yield f"  <group name={quoteattr(group.name)} {threads}={_quoted(group.threads, 'count')}>"
         for transaction in group.transactions:
             yield f"    <transaction {_attributes(transaction)}>"
             for flowop in transaction.flowops:

@@ -19,8 +19,8 @@ use crate::worker::counters::Cell;
 use crate::worker::shared::{Shared, State};
 use crate::worker::Worker;
 
-/// A strand on its way.
-pub(super) struct Strand<'a> {
+/// A thread on its way.
+pub(super) struct WorkerThread<'a> {
     pub run: &'a Run,
     shared: &'a Shared,
     pub worker: Worker<'a>,
@@ -31,7 +31,7 @@ pub(super) struct Strand<'a> {
     pub group: &'a Group,
     /// By their number; of several of one number the last is used, and closed first, as in uperf.
     pub flows: Vec<Vec<Flow>>,
-    /// Connections opened, by their number and the end that they were opened to ([`Strand::slot`]).
+    /// Connections opened, by their number and the end that they were opened to ([`WorkerThread::slot`]).
     pub opened: Vec<u64>,
     /// Connections accepted, by their number.
     pub accepted: Vec<u64>,
@@ -68,7 +68,7 @@ pub(super) struct Strand<'a> {
     pub stalls: u32,
 }
 
-/// Carries strand `number` out, from its own thread, to the end.
+/// Carries thread `number` out, from its own thread, to the end.
 pub(crate) fn carry_out(shared: &Shared, run: &Run, number: usize) {
     // Memory before the start.
     let pair = &run.pairs[number];
@@ -78,7 +78,7 @@ pub(crate) fn carry_out(shared: &Shared, run: &Run, number: usize) {
     let longest = operations().filter_map(|operation| operation.size).map(|size| size.greatest()).max();
     let datagram = vec![0; longest.unwrap_or(0).clamp(64, 65_536) as usize];
     let Some(worker) = Worker::await_start(shared, number) else { return };
-    let mut strand = Strand {
+    let mut thread = WorkerThread {
         run,
         shared,
         worker,
@@ -108,10 +108,10 @@ pub(crate) fn carry_out(shared: &Shared, run: &Run, number: usize) {
         stalls: 0,
     };
     // From now on it has begun, and needs to run before others no longer.
-    let now = strand.worker.now;
-    strand.worker.moved(strand.cell, 0, now);
-    let ended = strand.perform();
-    strand.flows.clear();
+    let now = thread.worker.now;
+    thread.worker.moved(thread.cell, 0, now);
+    let ended = thread.perform();
+    thread.flows.clear();
     if ended.is_err() {
         if shared.state() == State::Going && !run.has_failed() {
             run.cut();
@@ -124,7 +124,7 @@ pub(crate) fn carry_out(shared: &Shared, run: &Run, number: usize) {
     run.finish();
 }
 
-impl<'a> Strand<'a> {
+impl<'a> WorkerThread<'a> {
     fn perform(&mut self) -> Result<(), Halt> {
         for number in 0..self.group.transactions.len() {
             self.place = Place { transaction: number, ..Place::default() };
@@ -232,7 +232,7 @@ impl<'a> Strand<'a> {
     fn tell_end(&mut self, iterations: u64) {
         self.promised = Some(iterations);
         self.run.say(&Word::Ended {
-            strand: self.number,
+            thread: self.number,
             transaction: self.place.transaction as u32,
             iterations,
         });
@@ -262,7 +262,7 @@ impl<'a> Strand<'a> {
         Ok(())
     }
 
-    /// Waits until every strand of the group is done with the transaction, at both ends.
+    /// Waits until every thread of the group is done with the transaction, at both ends.
     fn gather(&mut self, transaction: usize) -> Result<(), Halt> {
         let (run, group) = (self.run, self.pair.group);
         // Its last operation is over: a wait is at no operation.
@@ -472,13 +472,13 @@ impl<'a> Strand<'a> {
         Err(Halt::Over)
     }
 
-    /// For an error: which strand of which group, and where it is.
+    /// For an error: which thread of which group, and where it is.
     pub(super) fn whereabouts(&self, label: &str) -> String {
         // A group without a name is called `group 1`.
         let group = self.group.name.strip_prefix("group ").unwrap_or(&self.group.name);
-        let strand = self.pair.number;
+        let thread = self.pair.number;
         let (transaction, iteration) = (self.place.transaction + 1, self.place.iteration + 1);
-        format!("group {group}, strand {strand}, transaction {transaction}, iteration {iteration}, {label}")
+        format!("group {group}, thread {thread}, transaction {transaction}, iteration {iteration}, {label}")
     }
 
     /// The other end may have come to the end of the transaction: there is nothing to wait for then, or it must

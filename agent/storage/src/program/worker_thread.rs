@@ -89,7 +89,7 @@ enum Next {
 }
 
 /// A thread of a program while it runs.
-pub(super) struct Strand<'a> {
+pub(super) struct WorkerThread<'a> {
     pub shared: &'a Shared,
     pub group: &'a Group,
     pub number: usize,
@@ -123,7 +123,7 @@ pub(super) struct Strand<'a> {
     peers: Vec<usize>,
 }
 
-impl<'a> Strand<'a> {
+impl<'a> WorkerThread<'a> {
     /// Of thread `number` of the program; takes the memory that it needs.
     pub(super) fn new(shared: &'a Shared, group: &'a Group, number: usize) -> Result<Self, LoadError> {
         let within = number - group.first;
@@ -150,7 +150,7 @@ impl<'a> Strand<'a> {
         });
         let mut slots = Vec::new();
         slots.resize_with(group.slots, || None);
-        Ok(Strand {
+        Ok(WorkerThread {
             shared,
             group,
             number,

@@ -1,8 +1,8 @@
 """What the sensor of the block layer costs: CPU time of an operation in its programs, and the rate of a disk with it and without.
 
-Reads of 4 KiB that bypass the page cache, from a file in /var/tmp, or from `IODYNO_BENCH_TARGET`. The programs' time is the kernel's own
-count (BPF run statistics): it holds what the kernel takes to measure each run, which rows of programs that do one thing show,
-and, on a machine that does something else too, interrupts.
+Reads of 4 KiB that bypass the page cache, from a file in /var/tmp, or from `IODYNO_BENCH_TARGET`. The programs' time is the
+kernel's own count (BPF run statistics): it holds what the kernel takes to measure each run, which rows of programs that do
+one thing show, and, on a machine that does something else too, interrupts.
 """
 
 from __future__ import annotations

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from iodyno.cli.main import run
+from iodyno.store.manifest import read_json
 
 CAMPAIGNS = Path(__file__).parent / "campaigns"
 NAMES = sorted(place.name for place in CAMPAIGNS.iterdir())
@@ -85,7 +86,7 @@ def test_what_is_said_of_a_campaign(
 def trials(folder: Path) -> list[Mapping[str, Any]]:
     """What was run, in order: all that a strategy decides of a trial, and how its last attempt ended."""
     kept = ("order", "block", "replicate", "point", "levels", "perturbation", "purpose", "status")
-    manifests = [json.loads(place.read_text()) for place in sorted(folder.rglob("trials/*/manifest.json"))]
+    manifests = [read_json(place) for place in sorted(folder.rglob("trials/*/manifest.json"))]
     last = {(place["purpose"], place["trial"][:-2], str(place["levels"])): place for place in manifests}
     return [{key: told[key] for key in kept} for told in last.values()]
 

@@ -97,7 +97,8 @@ def test_a_tunable_that_is_wrong_for_workload_and_bystander_is_told_once() -> No
 
 
 @pytest.mark.parametrize(
-    ("end", "way"), [("server", "recvmmsg"), ("server", "segments"), ("client", "recvmmsg")]
+    ("end", "way"),
+    [("server_engine", "recvmmsg"), ("server_engine", "segments"), ("client_engine", "recvmmsg")],
 )
 def test_calls_for_several_datagrams_are_refused_by_their_own_word(end: str, way: str) -> None:
     with pytest.raises(ExperimentError) as raised:
@@ -106,7 +107,7 @@ def test_calls_for_several_datagrams_are_refused_by_their_own_word(end: str, way
 
 
 def test_points_that_a_design_names_are_looked_at_when_it_is_planned(tmp_path: Path) -> None:
-    rows = "transport,server\\ntcp,epoll\\ntcp,packet_v3\\n"
+    rows = "transport,server_engine\\ntcp,epoll\\ntcp,packet_v3\\n"
     more = f'factors: {{transport: [tcp, udp], server_engine: [epoll, packet_v3]}}\ndesign: {{kind: csv, rows: "{rows}"}}'
     file = tmp_path / "e.yaml"
     file.write_text(FILE.format(settings="", more=more))
@@ -125,7 +126,7 @@ def test_a_list_of_outcomes_stands_once_and_the_nearest_name_first() -> None:
     assert again.endswith("found 'yyyy', allowed: as above")
 
 
-@pytest.mark.parametrize("end", ["client", "server"])
+@pytest.mark.parametrize("end", ["client_engine", "server_engine"])
 @pytest.mark.parametrize(
     ("client", "server", "said"),
     [

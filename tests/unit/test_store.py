@@ -394,6 +394,37 @@ def test_an_older_file_is_read_with_the_names_of_now(tmp_path: Path) -> None:
         assert read_json(tmp_path / "manifest.json") == {"schema_version": version} | meant
 
 
+def test_settings_are_read_with_the_names_of_now_and_hosts_keep_theirs(tmp_path: Path) -> None:
+    """`server` was a setting and is a host, `on` a setting and is a level, and times of requests had those of a stream."""
+
+    def told(*names: str) -> dict[str, Any]:
+        engine, ends, depth, burst, response, own, beside = names
+        return {
+            "schema_version": 5,
+            "until": {"answer": "yes"},
+            "hosts": {"server": {"name": "server", "job": {engine: "epoll"}}},
+            "experiment": {
+                "workload": {
+                    "kind": "request_response",
+                    "receiver": "server",
+                    "settings": {ends: "xdp", burst: 5},
+                },
+                "factors": [{"name": depth, "levels": [1, 8], "together": {response: ["on", "off"]}}],
+                "outcomes": [own, "server.cpu_ns_per_kib", beside],
+                "bystanders": {"bystander": {"kind": "stream"}},
+            },
+            "design": {"aliases": [[f"{depth}:{response}", "size"]], "points": [{"levels": {depth: 8}}]},
+        }
+
+    stream = "bystander.write_service_time_p99_ns"
+    old = told("driver", "server", "depth", "on", "answer", "write_service_time_p99_ns", stream)
+    now = told(
+        "engine", "server_engine", "queue_depth", "burst_on", "response_size", "latency_p99_ns", stream
+    )
+    write_json_atomically(tmp_path / "campaign.json", old)
+    assert read_json(tmp_path / "campaign.json") == now
+
+
 def test_a_damaged_part_is_named_and_its_trial_left_out(campaign: Path) -> None:
     part = campaign / "trials" / "00001-1" / "series.parquet"
     content = bytearray(part.read_bytes())

@@ -66,7 +66,7 @@ def command(
     """Measure requests and answers right now, without a file.
 
     Each flow sends a request and waits for the whole answer, then sends the next (a closed loop). With --rate, requests are
-    due at their own times whether or not answers have come (an open loop), and the response time counts from when a
+    due at their own times whether or not answers have come (an open loop), and the latency from schedule counts from when a
     request was due. Without --flows there is 1 flow, and 64 with --rate; without --request, requests have 64 bytes.
     Prints rate, times and cost with their 95 % intervals, and names what limits the rate.
 
@@ -75,7 +75,8 @@ def command(
       iodyno rr --flows 16
       iodyno rr --transport udp --flows 64 --request 512B --response-size 1024B \\
         --server-engine recvmmsg
-      iodyno rr --transport udp --flows 64 --client-engine packet_v2 --server-engine io_uring
+      iodyno rr --transport udp --flows 64 --client-engine packet_v2 \\
+        --server-engine io_uring
       iodyno rr --queue-depth 16 --multiplexed --sizes 'mix(64B: 7, 1500B: 1)'
       iodyno rr --transport tcp --rate 20000/s --arrivals poisson --seconds 10 \\
         --json

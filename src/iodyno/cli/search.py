@@ -74,8 +74,8 @@ def command(
     Examples:
       iodyno search --transport udp --size 64B --goal 'loss = 0'
       iodyno search --transport tcp --goal 'p99 <= 1ms'
-      iodyno search --transport udp --server-engine recvmmsg --goal 'p99 <= 200us' \\
-        --precision 2% --json
+      iodyno search --transport udp --server-engine recvmmsg \\
+        --goal 'p99 <= 200us' --precision 2% --json
     """
     written = {name: value for name, value in levels.items() if value is not None}
     if low >= high:

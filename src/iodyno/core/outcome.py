@@ -211,8 +211,8 @@ OUTCOMES: Mapping[str, OutcomeKind] = {
         OutcomeKind(
             "round_trip_mean_ns",
             "ns",
-            "Mean time from a request to the next one of the same place in a closed loop, by Little's law: requests under"
-            " way over requests answered per second.",
+            "Mean time from a request to the next one of the same place in a closed loop, by Little's law: requests in"
+            " flight over requests answered per second.",
             better="lower",
         ),
         OutcomeKind(

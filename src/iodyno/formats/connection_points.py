@@ -30,8 +30,9 @@ Mistakes = list[tuple[tuple[str, ...], str]]
 """Mistakes, each as the parameters that are to blame, the first one first, and a sentence."""
 
 CONCERNED = (
-    "transport", "engine", "syscalls", "client_engine", "server_engine", "rate", "arrivals", "burst_on", "burst_off", "burst", "sizes",
-    "response_size", "queue_depth", "multiplexed", "nagle", "path", "link_rate", "direction",
+    "transport", "engine", "syscalls", "client_engine", "server_engine", "rate", "arrivals",
+    "burst_on", "burst_off", "burst", "sizes", "response_size", "queue_depth", "multiplexed", "nagle", "path", "link_rate",
+    "direction",
 )  # fmt: skip
 """The parameters that are looked at, beside tunables."""
 _LAWS = ("constant", "poisson", "bursty")

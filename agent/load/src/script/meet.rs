@@ -22,7 +22,7 @@ use super::door::Door;
 use super::link::{Ear, Heard, Link, Word, SILENCE};
 use super::preamble::Preamble;
 use super::run::{Doors, Run, SLICE};
-use super::thread;
+use super::worker_thread;
 use crate::cancel::Cancel;
 use crate::error::LoadError;
 use crate::handshake::{address_of, be_at};

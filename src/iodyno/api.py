@@ -15,7 +15,7 @@ from iodyno.analysis.frames import CampaignFrames
 from iodyno.campaign.folder import new_folder
 from iodyno.campaign.runner import run_campaign
 from iodyno.campaign.strategy import Strategy
-from iodyno.campaign.target_care import refuse_at_once
+from iodyno.campaign.target_preparation import refuse_at_once
 from iodyno.core.design import Design, PlannedTrial
 from iodyno.core.errors import StoreError, TrialError
 from iodyno.core.experiment import Experiment

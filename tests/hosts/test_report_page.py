@@ -178,14 +178,14 @@ def test_without_scripts_nothing_is_missing(browser: Browser, report: Path) -> N
         assert len(shown.all("svg", first)) == len(shown.all("svg", last)) > 5
         shown.click(shown.first("summary", last))
         assert shown.all("svg", last)[-1].is_displayed()
-        assert not shown.all("[data-aside]")
+        assert not shown.all("[data-deferred]")
         assert "by the script" not in shown.first("body").text
 
 
 def test_drawings_that_are_too_many_lie_compressed_in_the_page(
     browser: Browser, report: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("iodyno.report.aside.PAGE_BYTES", 580_000)
+    monkeypatch.setattr("iodyno.report.deferred.PAGE_BYTES", 580_000)
     dataset = read_dataset(report.parent)
     summary = analyse(dataset)
     path = write_page(summary, tmp_path / "small.html", trials=study_trials(dataset, summary))

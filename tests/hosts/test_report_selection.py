@@ -181,7 +181,7 @@ def test_a_table_is_saved_as_it_is_shown(shown: Browser, tmp_path: Path) -> None
 def test_cells_drawn_by_the_script_are_those_of_the_picture(
     browser: Browser, tmp_path: Path, report: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("iodyno.report.aside.PAGE_BYTES", 0)
+    monkeypatch.setattr("iodyno.report.deferred.PAGE_BYTES", 0)
     dataset = read_dataset(report.parent)
     summary = analyse(dataset)
     study = study_trials(dataset, summary)

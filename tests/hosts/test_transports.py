@@ -18,7 +18,7 @@ from places import MS, Notes, experiment, namespaces_of, run
 
 from iodyno.analysis.arrivals import messages_per_call
 from iodyno.analysis.dataset import read_dataset
-from iodyno.campaign import meeting
+from iodyno.campaign import rendezvous
 from iodyno.cli.execute import failed
 from iodyno.core.errors import PreflightError
 from iodyno.core.experiment import Windows
@@ -156,8 +156,8 @@ def test_two_kernels_share_no_unix_socket() -> None:
             name: SimpleNamespace(hello={"host": {"boot_id": name}, "capabilities": []}) for name in reached
         },
     )
-    assert "cannot share a Unix socket" in (meeting.refused(testbed, "unix") or "")
-    assert "two kernels" in (meeting.refused(testbed, "vsock") or "")
-    assert meeting.refused(testbed, "tls") is None
-    with pytest.raises(PreflightError), meeting.place(testbed, {"transport": "unix"}):
+    assert "cannot share a Unix socket" in (rendezvous.refused(testbed, "unix") or "")
+    assert "two kernels" in (rendezvous.refused(testbed, "vsock") or "")
+    assert rendezvous.refused(testbed, "tls") is None
+    with pytest.raises(PreflightError), rendezvous.place(testbed, {"transport": "unix"}):
         pass

@@ -20,7 +20,7 @@ from iodyno.analysis.histogram import Histogram, bucket_of
 from iodyno.analysis.summary import analyse
 from iodyno.analysis.trial_views import study_trials
 from iodyno.formats.experiment_file import experiment_text, parse_experiment
-from iodyno.report.aside import PAGE_BYTES
+from iodyno.report.deferred import PAGE_BYTES
 from iodyno.report.html import page
 
 MOST_BYTES = PAGE_BYTES
@@ -116,5 +116,5 @@ def test_fifty_trials_on_disks_with_functions_stay_small(
     # All numbers are there, for who has no script too.
     assert text.count("<summary><span>p0") + text.count("<summary><span>p10") == 10
     assert 'download="disks.json.gz"' in text
-    monkeypatch.setattr("iodyno.report.aside.PAGE_BYTES", 0)
+    monkeypatch.setattr("iodyno.report.deferred.PAGE_BYTES", 0)
     assert len(page(summary, found, study).encode()) <= BARE_BYTES

@@ -50,7 +50,7 @@ def test_help_imports_nothing_heavy_and_lists_commands_in_the_order_of_work() ->
     imported = set(shown.stderr.split())
     assert not {name for name in imported if name.split(".")[0] in HEAVY}
     assert {name for name in imported if name.startswith("iodyno")} == {
-        "iodyno", "iodyno.cli", "iodyno.cli.aside", "iodyno.cli.encoding", "iodyno.cli.lazy", "iodyno.cli.main", "iodyno.core",
+        "iodyno", "iodyno.cli", "iodyno.cli.stderr", "iodyno.cli.encoding", "iodyno.cli.lazy", "iodyno.cli.main", "iodyno.core",
         "iodyno.core.errors", "iodyno.core.visible",
     }  # fmt: skip
     places = [shown.stdout.index(f"\n  {entry.name} ") for entry in front.COMMANDS]

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iodyno.campaign import drawn
+from iodyno.campaign import distributions
 from iodyno.core.distribution import LARGEST, checked_zones, parse_sizes, parse_zones
 from iodyno.core.errors import ExperimentError, PreflightError
 from iodyno.core.workload import REQUEST_RESPONSE
@@ -63,20 +63,20 @@ def test_parameters_take_laws() -> None:
 
 
 def test_what_the_agent_is_told(tmp_path: Path) -> None:
-    assert drawn.arrivals({}, 1) is None
-    assert drawn.arrivals({"rate": 10, "arrivals": "closed"}, 1) is None
-    found = drawn.arrivals({"rate": 10, "burst": 4}, 1)
+    assert distributions.arrivals({}, 1) is None
+    assert distributions.arrivals({"rate": 10, "arrivals": "closed"}, 1) is None
+    found = distributions.arrivals({"rate": 10, "burst": 4}, 1)
     # 10 operations a second in bursts of 4: 10 arrivals in 4 seconds.
     assert found is not None
     assert (found["law"], found["operations"], found["period_ns"]) == ({"law": "constant"}, 10, 4 * 10**9)
     gaps = tmp_path / "gaps.txt"
     gaps.write_text("1ms # first\n\n3ms\n", encoding="utf-8")
-    found = drawn.arrivals({"arrivals": f"trace({gaps})"}, 1)
+    found = distributions.arrivals({"arrivals": f"trace({gaps})"}, 1)
     assert found is not None
     assert found["law"] == {"law": "trace", "gaps_ns": [1_000_000, 3_000_000]}
     assert (found["operations"], found["period_ns"]) == (2, 4_000_000)
-    assert drawn.sizes({"size": 64}) == (64, None)
-    assert drawn.sizes({"size": 64, "sizes": "uniform(1B, 9KiB)"})[0] == 9216
+    assert distributions.sizes({"size": 64}) == (64, None)
+    assert distributions.sizes({"size": 64, "sizes": "uniform(1B, 9KiB)"})[0] == 9216
 
 
 @pytest.mark.parametrize(
@@ -87,10 +87,10 @@ def test_a_trace_that_cannot_be_used_says_why(text: str | None, said: str, tmp_p
     if text is not None:
         file.write_text(text, encoding="utf-8")
     with pytest.raises(ExperimentError) as raised:
-        drawn.arrivals({"arrivals": f"trace({file})"}, 1)
+        distributions.arrivals({"arrivals": f"trace({file})"}, 1)
     assert said in f"{raised.value} {raised.value.where}"
     with pytest.raises(PreflightError):
-        drawn.arrivals({"arrivals": "poisson"}, 1)
+        distributions.arrivals({"arrivals": "poisson"}, 1)
 
 
 @pytest.mark.parametrize(

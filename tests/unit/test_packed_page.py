@@ -12,7 +12,7 @@ from importlib.resources import files
 import made_summary
 import pytest
 
-from iodyno.report.aside import Aside, fitted
+from iodyno.report.deferred import Deferred, fitted
 from iodyno.report.html import page
 from iodyno.report.page_script import shorter_script, shorter_style
 
@@ -68,28 +68,28 @@ def test_scripts_and_styles_are_shorter_and_the_same() -> None:
 
 
 def test_what_is_put_aside_comes_back_whole() -> None:
-    aside = Aside({"maps": 10, "windows": 5})
-    assert [aside("maps", str(n), "x" * 5) for n in range(3)] == [False, False, True]
-    assert aside("maps", "3", "x"), "nothing stands between parts that need the script"
-    assert aside("windows", "0", "</script>")
-    text = zlib.decompress(base64.b64decode(aside.packed()))
+    deferred = Deferred({"maps": 10, "windows": 5})
+    assert [deferred("maps", str(n), "x" * 5) for n in range(3)] == [False, False, True]
+    assert deferred("maps", "3", "x"), "nothing stands between parts that need the script"
+    assert deferred("windows", "0", "</script>")
+    text = zlib.decompress(base64.b64decode(deferred.packed()))
     assert json.loads(text) == {"maps-2": "xxxxx", "maps-3": "x", "windows-0": "</script>"}
 
 
 def test_a_page_holds_as_much_as_it_has_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
     parts = [("outcomes", 300), *(("panels", 100) for _ in range(8)), *(("windows", 50) for _ in range(4))]
 
-    def rendered(aside: Aside) -> str:
+    def rendered(deferred: Deferred) -> str:
         kept = (
             "x" * size
             for number, (kind, size) in enumerate(parts)
-            if not aside(kind, str(number), "x" * size)
+            if not deferred(kind, str(number), "x" * size)
         )
         return "base" * 25 + "".join(kept)
 
     for room, wanted in ((2000, 1400), (1400, 1400), (1000, 900), (50, 100)):
-        monkeypatch.setattr("iodyno.report.aside.PAGE_BYTES", room)
-        monkeypatch.setattr("iodyno.report.aside._LEAST", 10)
+        monkeypatch.setattr("iodyno.report.deferred.PAGE_BYTES", room)
+        monkeypatch.setattr("iodyno.report.deferred._LEAST", 10)
         # Numbers come first: pictures have what is left, a seventh of what is put aside taken for its compressed form.
         assert len(fitted(rendered)) == pytest.approx(wanted, abs=100)
         assert len(fitted(rendered)) <= max(room, 100)
@@ -98,16 +98,16 @@ def test_a_page_holds_as_much_as_it_has_room_for(monkeypatch: pytest.MonkeyPatch
 def test_every_part_that_is_put_aside_has_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
     summary = made_summary.summary()
     whole = page(summary)
-    assert "data-aside=" not in whole, "a small page has no part that needs the script"
-    monkeypatch.setattr("iodyno.report.aside.PAGE_BYTES", 0)
+    assert "data-deferred=" not in whole, "a small page has no part that needs the script"
+    monkeypatch.setattr("iodyno.report.deferred.PAGE_BYTES", 0)
     short = page(summary)
-    places = re.findall(r'data-aside="([\w-]+)"', short)
-    packed = re.search(r'id="aside">([^<]*)<', short)
+    places = re.findall(r'data-deferred="([\w-]+)"', short)
+    packed = re.search(r'id="deferred">([^<]*)<', short)
     assert packed is not None
     parts = json.loads(zlib.decompress(base64.b64decode(packed[1])))
     assert sorted(parts) == sorted(places)
     assert "outcomes-every" in parts
     # Put back, it is the page that it would have been.
-    back = re.sub(r'<div data-aside="([\w-]+)">.*?</div>', lambda found: parts[found[1]], short)
-    back = re.sub(r'<script type="application/octet-stream" id="aside">[^<]*</script>', "", back)
+    back = re.sub(r'<div data-deferred="([\w-]+)">.*?</div>', lambda found: parts[found[1]], short)
+    back = re.sub(r'<script type="application/octet-stream" id="deferred">[^<]*</script>', "", back)
     assert Seen(back).found == Seen(whole).found

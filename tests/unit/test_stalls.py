@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from iodyno.campaign import drawn
+from iodyno.campaign import distributions
 from iodyno.core.errors import TrialError
 from iodyno.core.workload import Level
 from iodyno.hosts.access import Access, AgentStreams
@@ -79,8 +79,8 @@ def test_silence_between_arrivals_is_no_stall_as_long_as_it_is_no_wonder() -> No
 def longest_silence_s(settings: dict[str, Level]) -> float:
     """What the lab allows a load of these settings, by the jobs of both ends."""
     pauses = [("think", "compute"), ("reader_think", "server_compute")]
-    laws = [drawn.arrivals(settings, 1), None]
-    return drawn.longest_silence_s(
+    laws = [distributions.arrivals(settings, 1), None]
+    return distributions.longest_silence_s(
         [
             {"arrivals": law, "think_ns": settings.get(think, 0), "compute_ns": settings.get(compute, 0)}
             for law, (think, compute) in zip(laws, pauses, strict=True)

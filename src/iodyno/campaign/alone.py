@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Coroutine, Mapping
 from typing import TYPE_CHECKING, Any
 
-from iodyno.campaign import flowop_care
+from iodyno.campaign import flowop_results
 from iodyno.campaign.file_job import READY_TIMEOUT_S
 from iodyno.core.disk_parameters import paths_of
 from iodyno.core.errors import TrialError
@@ -128,9 +128,9 @@ def check(testbed: Testbed, account: Account, clocks: Mapping[str, ClockFit]) ->
             text = f"{disk['errors']} operations failed, the first at offset {first.get('offset_bytes')}: {first.get('what')}"
             account.warning(WarningCode.DISK_ERRORS, text, f"host {host}")
         files = result.get("files") or {}
-        if wrong := flowop_care.failed(files):
+        if wrong := flowop_results.failed(files):
             raise testbed.sessions[host].failure("flowop_failed", *wrong)
-        for text in flowop_care.short_reads(facts["job"]["load"].get("files") or {}, files):
+        for text in flowop_results.short_reads(facts["job"]["load"].get("files") or {}, files):
             account.warning(WarningCode.SHORT_READS, text, f"host {host}")
         if failed := [flowop for flowop in files.get("flowops", ()) if flowop["errors"]]:
             first, count = failed[0], sum(flowop["errors"] for flowop in failed)
@@ -143,7 +143,7 @@ def check(testbed: Testbed, account: Account, clocks: Mapping[str, ClockFit]) ->
             "nothing_done",
             f"not one operation was completed in the trial{_why_nothing(account)}",
             "give its fileset files to take (prealloc), or have a flowop make them (createfile)"
-            if any(flowop_care.took_no_file(program) for program in programs)
+            if any(flowop_results.took_no_file(program) for program in programs)
             else "give it a longer window, or look whether the target answers at all",
         )
 
@@ -155,7 +155,7 @@ def _why_nothing(account: Account) -> str:
         program, disk = result.get("files") or {}, result.get("disk") or {}
         if program.get("first_error"):
             return f": the first failed with {program['first_error']}"
-        if no_file := flowop_care.took_no_file(program):
+        if no_file := flowop_results.took_no_file(program):
             return f": no file was there to take ({no_file})"
         if disk.get("first_error"):
             return f": the first failed with {disk['first_error'].get('what')}"

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from iodyno.campaign import disk_job, drawn, file_job
+from iodyno.campaign import disk_job, distributions, file_job
 from iodyno.campaign.scripted import script_of
 from iodyno.campaign.testbed import Testbed
 from iodyno.core.errors import PreflightError
@@ -69,7 +69,7 @@ def _load(testbed: Testbed, seed: int, host: str, role: str, settings: Mapping[s
         return {"script": {**place, "script": script}}
     # The end of the payload's way: in a stream back, the one that listens is the one that sends.
     end = _OTHER[role] if settings.get("direction") == "reverse" else role
-    greatest, message_sizes = drawn.sizes({"size": 1, **settings})
+    greatest, message_sizes = distributions.sizes({"size": 1, **settings})
     return {
         "network": {
             **place,
@@ -79,7 +79,7 @@ def _load(testbed: Testbed, seed: int, host: str, role: str, settings: Mapping[s
             "message_bytes": greatest,
             "message_sizes": message_sizes,
             "seed": seed,
-            "arrivals": drawn.arrivals(settings, seed) if role == "send" else None,
+            "arrivals": distributions.arrivals(settings, seed) if role == "send" else None,
             "socket": _socket(end, settings),
         }
     }

@@ -13,7 +13,7 @@ from dataclasses import replace
 from errno import EACCES, EADDRINUSE, EPERM
 from os import strerror
 
-from iodyno.campaign import meeting, preflight_disk, preflight_files, preflight_scripts
+from iodyno.campaign import preflight_disk, preflight_files, preflight_scripts, rendezvous
 from iodyno.campaign.job import submission
 from iodyno.campaign.preflight_lines import Line, congestion_line, line, mib, or_unknown
 from iodyno.campaign.scripted import load_settings, with_stream
@@ -186,8 +186,8 @@ def _shaping(testbed: Testbed, settings: list[dict[str, Level]]) -> Iterator[tup
 
 def _transports(testbed: Testbed, settings: list[dict[str, Level]]) -> Iterator[tuple[Line, str]]:
     for transport in sorted({str(point.get("transport", "tcp")) for point in settings}):
-        if why := meeting.refused(testbed, transport):
-            yield line("transport", False, why, meeting.ADVICE)
+        if why := rendezvous.refused(testbed, transport):
+            yield line("transport", False, why, rendezvous.ADVICE)
 
 
 def _rings(testbed: Testbed, settings: list[dict[str, Level]]) -> Iterator[tuple[Line, str]]:

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
 
-from iodyno.campaign import alone, checked_layout, leftovers, target_care
+from iodyno.campaign import alone, checked_layout, leftovers, target_preparation
 from iodyno.campaign.background import Background, measure_background
 from iodyno.campaign.calibrate import calibrate
 from iodyno.campaign.course import Course
@@ -265,14 +265,16 @@ class _Campaign:
         """Makes the targets of a load on disks ready, and writes down what became of each. Raises PreflightError."""
         for testbed in testbeds:
             settings = self._settings(testbed)
-            testbed.targets = await target_care.make_ready(testbed, settings, destroy, watcher.on_stage)
+            testbed.targets = await target_preparation.make_ready(
+                testbed, settings, destroy, watcher.on_stage
+            )
             self.note(targets=testbed.targets)
             await checked_layout.write_checks(testbed, settings, watcher.on_stage)
 
     async def remove_targets(self, testbeds: Testbeds, watcher: Watcher) -> None:
         """Removes the files that were laid out for the load."""
         for testbed in testbeds:
-            for place in await target_care.remove(testbed, self._settings(testbed)):
+            for place in await target_preparation.remove(testbed, self._settings(testbed)):
                 watcher.on_stage(f"removed {place}")
 
     def _settings(self, testbed: Testbed) -> list[dict[str, Any]]:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from iodyno.campaign import alone, drawn, held_device, meeting, observed, server_cache, volume
+from iodyno.campaign import alone, distributions, held_device, observed, rendezvous, server_cache, volume
 from iodyno.campaign.job import as_asked, job_of, with_port
 from iodyno.campaign.scripted import load_settings
 from iodyno.campaign.testbed import Testbed, together
@@ -90,7 +90,7 @@ async def carry_out(
         flows.append(_beside(testbed, beside, name, windows, account, on_record))
     with contextlib.ExitStack() as places:
         for flow in flows if not workload.hosts else ():
-            listens_at = places.enter_context(meeting.place(flow.testbed, flow.settings))
+            listens_at = places.enter_context(rendezvous.place(flow.testbed, flow.settings))
             if listens_at is not None:
                 load_of(flow.account.hosts[flow.testbed.experiment.workload.receiver]["job"])["address"] = (
                     listens_at
@@ -244,7 +244,9 @@ def _result(flow: _Flow, host: str, left_ns: int) -> Coroutine[Any, Any, Message
         # A script may open connections or think for as long as it likes; its agent notices when it is stuck. So may a
         # disk; whether it did anything at all is looked at in the end.
         stalls=workload.script is None and not workload.hosts,
-        silence_s=drawn.longest_silence_s([asked(facts["job"]) for facts in flow.account.hosts.values()]),
+        silence_s=distributions.longest_silence_s(
+            [asked(facts["job"]) for facts in flow.account.hosts.values()]
+        ),
     )
     return alone.going_on(found, host, flow.account) if alone.may_go_on(flow.settings) else found
 
@@ -313,7 +315,7 @@ async def _get_ready(testbed: Testbed, account: Account, connections: int) -> No
         load["remote_addresses"] = [await _meeting_place(testbed, account, other) for other in others]
     transport = load.get("transport")
     if transport in ("unix", "vsock"):
-        load["address"] = meeting.of_sender(load_of(account.hosts[receiver.name]["job"])["address"], port)
+        load["address"] = rendezvous.of_sender(load_of(account.hosts[receiver.name]["job"])["address"], port)
     else:
         load["address"] = with_port(
             testbed.hosts.data_address(receiver.name, sender.name), port, receiver.name

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from iodyno.cli.aside import aside
 from iodyno.cli.point_choice import name_of
+from iodyno.cli.stderr import to_stderr
 from iodyno.core.errors import ExperimentError
 from iodyno.core.factor import parameter_of
 from iodyno.core.quantity import counted
@@ -67,7 +67,7 @@ def compare_campaigns(
     if form == "csv":
         click.echo(verdicts_csv(found), nl=False)
         for text in warnings:
-            aside(f"warning: {text}")
+            to_stderr(f"warning: {text}")
         return
     if form == "json":
         _print_json(

@@ -11,11 +11,11 @@ import click
 
 from iodyno import quick
 from iodyno.cli import right_now
-from iodyno.cli.aside import aside
 from iodyno.cli.given import given
 from iodyno.cli.options import Option
 from iodyno.cli.prove import proof_options
 from iodyno.cli.right_now import level
+from iodyno.cli.stderr import to_stderr
 from iodyno.core import quantity
 from iodyno.core.disk_parameters import HOST_MARK, NULL_TARGET, is_device, kind_of, paths_of
 from iodyno.core.workload import DISK
@@ -121,10 +121,10 @@ def command(
     if kind_of(str(written["target"])) == "file" and "working_set" not in written:
         paths = paths_of(str(written["target"]), quick.clients_named(clients)[0])
         written["working_set"] = quantity.show("size", _bytes_of(paths if to is None else ()))
-        aside(f"iodyno: note: --size {written['working_set']}")
+        to_stderr(f"iodyno: note: --size {written['working_set']}")
     if int(DISK.parameter("queue_depth").parse(written["queue_depth"])) > 1 and "syscalls" not in written:  # type: ignore[union-attr]
         written["syscalls"] = "io_uring"
-        aside("iodyno: note: --syscalls io_uring, as one call at a time has no queue_depth")
+        to_stderr("iodyno: note: --syscalls io_uring, as one call at a time has no queue_depth")
     keys = quick.disk(
         written | ({"direct": True} if direct else {}),
         seconds=seconds,

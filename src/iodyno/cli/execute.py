@@ -16,9 +16,9 @@ import click
 from iodyno import strategies
 from iodyno.campaign.ledger import Entry
 from iodyno.campaign.runner import CampaignOutcome, Watcher, run_campaign
-from iodyno.campaign.target_care import refuse_at_once
-from iodyno.cli.aside import aside
+from iodyno.campaign.target_preparation import refuse_at_once
 from iodyno.cli.signals import stopped_by_signals, stopped_words
+from iodyno.cli.stderr import to_stderr
 from iodyno.core.design import Design
 from iodyno.core.errors import (
     CERTAIN,
@@ -161,7 +161,7 @@ def without_void(outcome: CampaignOutcome, dataset: Dataset) -> CampaignOutcome:
         if trial.status == _VOID
     ]
     for entry in void:
-        aside(f"trial {entry.order + 1} is {entry.reason}")
+        to_stderr(f"trial {entry.order + 1} is {entry.reason}")
     finished, failed = outcome.finished - len(void), (*outcome.failed, *void)
     return replace(outcome, finished=finished, failed=failed, complete=outcome.complete and not void)
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import click
 
 from iodyno.cli.again import again as command_again
-from iodyno.cli.aside import aside
 from iodyno.cli.design_options import plan_of
 from iodyno.cli.share import SHARE
+from iodyno.cli.stderr import to_stderr
 from iodyno.core.errors import ExperimentError, TrialError
 from iodyno.core.quantity import counted
 
@@ -94,9 +94,9 @@ def command(
     while stage := exploration.ask():
         done = exploration.done
         noise = done[-1].told.noise_ratio if done else None
-        aside(_announced(len(done) + 1, stage, noise))
+        to_stderr(_announced(len(done) + 1, stage, noise))
         _run(stage, again, yes, program)
-        aside("\n".join(_told(exploration.tell(stage), least)))
+        to_stderr("\n".join(_told(exploration.tell(stage), least)))
     _finish(exploration, folder, as_json)
 
 

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 
 import click
 
-from iodyno.cli.aside import aside, settle
 from iodyno.cli.encoding import take_all_characters
 from iodyno.cli.lazy import CommandEntry, LazyGroup, PipeClosedError
+from iodyno.cli.stderr import settle, to_stderr
 from iodyno.core.errors import Interrupted, IodynoError, StoreError
 
 PIPE_CLOSED = 141
@@ -153,5 +153,5 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 def _failed(error: IodynoError, exit_code: int | None = None) -> int:
     # Who stopped it knows that it is no error.
-    aside(f"iodyno: {'' if isinstance(error, Interrupted) else 'error: '}{error}")
+    to_stderr(f"iodyno: {'' if isinstance(error, Interrupted) else 'error: '}{error}")
     return error.exit_code if exit_code is None else exit_code

@@ -12,8 +12,8 @@ from rich.text import Text
 
 from iodyno.campaign.runner import Watcher
 from iodyno.campaign.strategy import Answer
-from iodyno.cli.aside import aside, forgiven
 from iodyno.cli.console import VisibleConsole
+from iodyno.cli.stderr import forgiven, to_stderr
 from iodyno.core.decision import Standing
 from iodyno.core.design import Design, PlannedTrial
 from iodyno.core.experiment import Experiment
@@ -142,7 +142,7 @@ class PlainWatcher(Watcher):
 
     def say(self, text: str) -> None:
         """A line on stderr."""
-        aside(text)
+        to_stderr(text)
 
     def place(self, planned: PlannedTrial) -> str:
         """Such as `3 of 36`; of a proof or a search, which may take more or fewer trials, `5 of the proof`."""

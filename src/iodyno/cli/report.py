@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from iodyno.cli.aside import aside
 from iodyno.cli.campaign_argument import complete_campaign
+from iodyno.cli.stderr import to_stderr
 from iodyno.core.errors import ExperimentError, StoreError
 
 if TYPE_CHECKING:
@@ -78,9 +78,9 @@ def command(
             if html or opened == "yes" or not _may_not_write(error):
                 raise
             # Somebody else's campaign, or one in an archive: the tables were asked for, too, and are there.
-            aside(f"iodyno: note: {error}")
+            to_stderr(f"iodyno: note: {error}")
             return
-        aside(f"iodyno: report: {page}")
+        to_stderr(f"iodyno: report: {page}")
         if opened == "yes":
             webbrowser.open(page.resolve().as_uri())
 
@@ -122,4 +122,4 @@ def show(dataset: Dataset) -> None:
     functions = study_functions(dataset, shown_points(summary))
     show_tables(summary, more=contrast_sentences(functions, summary, void=void_costs(summary)))
     page = write_dataset(dataset, summary, dataset.folder / "report.html", functions)
-    aside(f"iodyno: report: {page}")
+    to_stderr(f"iodyno: report: {page}")

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from iodyno.cli.again import again as command_again
-from iodyno.cli.aside import aside
 from iodyno.cli.number import NumberRange
 from iodyno.cli.signals import named_when_stopped
+from iodyno.cli.stderr import to_stderr
 from iodyno.core.errors import ExperimentError, TrialError
 from iodyno.core.experiment import Experiment
 from iodyno.core.outcome import Estimate
@@ -266,7 +266,7 @@ def _show(folder: Path, dataset: Dataset, summary: CampaignSummary, *, as_json: 
     }
     for warning in summary.warnings:
         if warning.text not in said:
-            aside(f"warning: {warning.line}")
+            to_stderr(f"warning: {warning.line}")
     click.echo(str(folder))
     _refuse_void(folder, void, point.finished, advice)
 

@@ -12,11 +12,11 @@ import click
 
 from iodyno.cli import design_options, storage_files, uperf
 from iodyno.cli.again import again as command_again
-from iodyno.cli.aside import aside
 from iodyno.cli.campaign_argument import complete_campaign
 from iodyno.cli.options import GroupedCommand
 from iodyno.cli.prove import asked_proof, proof_options
 from iodyno.cli.signals import named_when_stopped
+from iodyno.cli.stderr import to_stderr
 from iodyno.cli.watch_beside import page_beside
 from iodyno.core.decision import MAX_TRIALS
 from iodyno.core.errors import (
@@ -148,7 +148,7 @@ def command(
     design = design_options.plan_of(experiment, file)
     program = find_agent()
     for note in experiment.notes:
-        aside(f"iodyno: note: {note}")
+        to_stderr(f"iodyno: note: {note}")
     ask(experiment, design, yes)
     folder = resume or new_folder(into or Path("campaigns"), experiment.name)
     if not folder.is_dir():

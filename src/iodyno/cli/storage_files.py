@@ -11,9 +11,9 @@ from typing import Any, Literal, TypeVar
 import click
 
 from iodyno.cli import uperf
-from iodyno.cli.aside import aside
 from iodyno.cli.number import NumberRange
 from iodyno.cli.options import OF_FOREIGN, Option
+from iodyno.cli.stderr import to_stderr
 from iodyno.core import quantity
 from iodyno.core.errors import ExperimentError
 from iodyno.core.experiment import Experiment
@@ -145,7 +145,7 @@ def in_steps(command: click.Command, file: str, asked: Mapping[str, Any]) -> boo
     every = steps(chosen(sections, asked["sections"]), target=asked["target"], among=sections)
     context = click.get_current_context()
     for number, jobs in enumerate(every, 1):
-        aside(f"iodyno: step {number} of {len(every)}: {', '.join(jobs)}")
+        to_stderr(f"iodyno: step {number} of {len(every)}: {', '.join(jobs)}")
         context.invoke(command, **{**context.params, "sections": jobs})
     return bool(every)
 

@@ -321,9 +321,7 @@ def mistakes_of(settings: Mapping[str, object], varied: Container[str] = ()) -> 
     if settings.get("direct") is True and settings.get("syscalls") == "mmap":
         found.append(("direct", "found on with syscalls mmap, which is the page cache; allowed: off"))
     if settings.get("direct") is True and settings.get("cached") == "yes":
-        found.append(
-            ("cached", "found yes with direct: on, which bypasses the page cache; allowed: any, no")
-        )
+        found.append(("cached", "found yes with direct: on, which bypasses the page cache; allowed: any, no"))
     return found
 
 

@@ -25,9 +25,9 @@ from iodyno.analysis.trial_views import SHOWN_BY_ITSELF, TRIALS_MOST, TrialStudy
 from iodyno.core.errors import StoreError
 from iodyno.core.limiter import Finding
 from iodyno.report.answer import answer
-from iodyno.report.aside import Aside, fitted
 from iodyno.report.cost_model import cost_section
 from iodyno.report.cost_words import COSTS, cost_outcome, subject
+from iodyno.report.deferred import Deferred, fitted
 from iodyno.report.figures import FIGURES, cut, draw
 from iodyno.report.finite_buffer import buffer_tables
 from iodyno.report.flame_graph import script_source
@@ -209,8 +209,8 @@ def page(
     template = templates.get_template("report.html.j2")
     drawings = drawings_of(summary, trials or TrialStudy(), found)
 
-    def rendered(aside: Aside) -> str:
-        panels = drawings.section(aside.fits) if drawings else None
+    def rendered(deferred: Deferred) -> str:
+        panels = drawings.section(deferred.fits) if drawings else None
         drawn = panels.panels if panels else {}
         unread = [trial.name for trial in summary.trials if trial.name not in drawn]
         listed = {
@@ -219,7 +219,7 @@ def page(
             *([] if drawn else unread[:TRIALS_MOST]),
         }
         rows = [_trial_row(summary, trial, drawn) for trial in summary.trials if trial.name in listed]
-        return template.render(held, panels=panels, trials=rows, hints=Hints(), aside=aside)
+        return template.render(held, panels=panels, trials=rows, hints=Hints(), deferred=deferred)
 
     return fitted(rendered)
 

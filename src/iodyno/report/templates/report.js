@@ -91,10 +91,10 @@
   for (const each of document.querySelectorAll(".script-only:not(#trials *)")) each.hidden = false;
 
   // ---- parts that lie compressed in the page: all of them, as soon as the rest is seen; drawn and escaped when the page was made
-  const aside = document.getElementById("aside");
-  const filled = !aside || !window.DecompressionStream ? Promise.resolve() : new Promise((done) => addEventListener("load", () => setTimeout(async () => {
-    const parts = await unpacked(aside.textContent, "deflate").json();
-    for (const place of document.querySelectorAll("[data-aside]")) place.outerHTML = parts[place.dataset.aside];
+  const deferred = document.getElementById("deferred");
+  const filled = !deferred || !window.DecompressionStream ? Promise.resolve() : new Promise((done) => addEventListener("load", () => setTimeout(async () => {
+    const parts = await unpacked(deferred.textContent, "deflate").json();
+    for (const place of document.querySelectorAll("[data-deferred]")) place.outerHTML = parts[place.dataset.deferred];
     document.dispatchEvent(new Event("filled"));
     done();
   })));

@@ -28,7 +28,7 @@ _LEAST = 20_000
 
 
 @dataclass
-class Aside:
+class Deferred:
     """Parts of a page that lie compressed in it. `room`: bytes of each kind that stand in it as they are; None: all do."""
 
     room: dict[str, int] | None = None
@@ -60,9 +60,9 @@ class Aside:
         return base64.b64encode(zlib.compress(text.encode(), 9)).decode()
 
 
-def fitted(rendered: Callable[[Aside], str]) -> str:
+def fitted(rendered: Callable[[Deferred], str]) -> str:
     """The page that `rendered` makes, with as many of its parts as it has room for standing in it as they are."""
-    whole = Aside()
+    whole = Deferred()
     page = rendered(whole)
     every: float = whole.sizes.total()
     left, room = every, PAGE_BYTES - (len(page.encode()) - every) - _COMPRESSED * every
@@ -70,7 +70,7 @@ def fitted(rendered: Callable[[Aside], str]) -> str:
         # What a part takes in the page is known only when it stands there.
         left = min(left - _MORE * over, room)
         left = left if left > _LEAST else 0.0
-        page = rendered(Aside(_rooms(left, whole.sizes)))
+        page = rendered(Deferred(_rooms(left, whole.sizes)))
     return page
 
 

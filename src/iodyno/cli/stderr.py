@@ -12,7 +12,7 @@ import click
 from iodyno.core.visible import visible
 
 
-def aside(text: str) -> None:
+def to_stderr(text: str) -> None:
     """A line on stderr, if that takes it. A log that is full or a terminal that is gone stops no campaign of days."""
     with forgiven():
         click.echo(visible(text), err=True)

@@ -25,10 +25,10 @@ from bench import foreign
 from bench.plants import MS, Half, Plant
 from iodyno.core.design import Design, Point
 from iodyno.core.experiment import DesignSpec, Experiment, HostSpec, Limits, Windows, WorkloadSpec
-from iodyno.core.script.parameters import kinds_of
 from iodyno.core.workload import SCRIPT, Level
 from iodyno.designs import order, runs
-from iodyno.formats.uperf import parse_profile
+from iodyno.loads.script.core.parameters import kinds_of
+from iodyno.loads.script.uperf import parse_profile
 
 WINDOWS = Windows(warm_up_ns=300 * MS, measured_ns=1_200 * MS, drain_ns=50 * MS, interval_ns=200 * MS)
 _SCRIPT = """<profile name="planted"><group nthreads="$threads">

@@ -25,7 +25,7 @@ from iodyno.campaign.testbed import Testbed
 from iodyno.campaign.trial import Account, carry_out
 from iodyno.core.experiment import Experiment, Windows
 from iodyno.formats.experiment_file import parse_experiment
-from iodyno.formats.uperf import converted, parse_profile
+from iodyno.loads.script.uperf import converted, parse_profile
 
 SECONDS = 2
 

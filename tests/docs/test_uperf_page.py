@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from iodyno.core.script.flowops import FLOWOPS, OPTIONS
-from iodyno.core.script.values import PROTOCOLS
+from iodyno.loads.script.core.flowops import FLOWOPS, OPTIONS
+from iodyno.loads.script.core.values import PROTOCOLS
 
 PAGE = Path(__file__).parents[2] / "docs" / "guides" / "uperf.md"
 BEGIN = "## Every flowop\n"

@@ -14,8 +14,8 @@ from places import MS, carried_out, experiment
 from iodyno.campaign.testbed import Testbed
 from iodyno.core.errors import TrialError
 from iodyno.core.experiment import Windows, WorkloadSpec
-from iodyno.formats.uperf import script_of
 from iodyno.hosts.access import AgentProgram
+from iodyno.loads.script.uperf import script_of
 
 pytestmark = pytest.mark.root
 SHORT = Windows(50 * MS, 800 * MS, 50 * MS, 100 * MS)

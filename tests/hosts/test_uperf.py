@@ -18,12 +18,12 @@ from places import HUNG_S, Notes, run
 
 from iodyno.analysis.dataset import Dataset, read_dataset
 from iodyno.analysis.limiter.verdict import of_trial
-from iodyno.analysis.script import FoundScript, scripts_of
 from iodyno.core.errors import ExperimentError, PreflightError
 from iodyno.core.experiment import Limits
-from iodyno.core.script.wire import threads_of
 from iodyno.formats.experiment_file import experiment_text, parse_experiment
-from iodyno.formats.uperf import experiment_keys, parse_profile, values_of
+from iodyno.loads.script.analysis.results import FoundScript, scripts_of
+from iodyno.loads.script.core.wire import threads_of
+from iodyno.loads.script.uperf import experiment_keys, parse_profile, values_of
 from iodyno.session.accesses import OpenHosts
 
 SHAPES = sorted((Path(__file__).parents[1] / "fixtures" / "uperf").glob("*.xml"))

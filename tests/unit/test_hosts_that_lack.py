@@ -13,10 +13,10 @@ import pytest
 from places import PROGRAM, experiment, run
 
 from iodyno.campaign.preflight import _way_of_data
-from iodyno.campaign.preflight_scripts import _without
 from iodyno.core.errors import PreflightError, TrialError
 from iodyno.core.experiment import HostSpec
 from iodyno.hosts.access import LAB_CPUS, cpus_here
+from iodyno.loads.script.campaign.preflight import _without
 from iodyno.session import simulated
 
 ABSENT = max(cpus_here()) + 5

@@ -11,7 +11,7 @@ from places import experiment
 from iodyno import designs
 from iodyno.cli.progress import PlainWatcher
 from iodyno.core.factor import Factor
-from iodyno.core.script.values import Script
+from iodyno.loads.script.core.values import Script
 
 SECOND = 10**9
 

@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
-from iodyno.analysis import arrivals, cost, goodput, script
+from iodyno.analysis import arrivals, cost, goodput
 from iodyno.analysis.dataset import Dataset, HostData, Trial
 from iodyno.analysis.records import Record
 from iodyno.core.warnings import WarningCode
-from iodyno.report.script_section import script_json, script_sentences, script_tables
+from iodyno.loads.script.analysis import results as script
+from iodyno.loads.script.report.section import script_json, script_sentences, script_tables
 
 MS = 1_000_000
 START_NS = 5_000 * MS

@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from iodyno import designs
-from iodyno.campaign.preflight_scripts import without_files
 from iodyno.cli import uperf
 from iodyno.cli.design_options import plan_of
 from iodyno.cli.main import run as iodyno
 from iodyno.core.errors import ExperimentError
-from iodyno.core.script.wire import script_json
 from iodyno.formats.experiment_file import parse_experiment
-from iodyno.formats.uperf import (
+from iodyno.loads.script.campaign.preflight import without_files
+from iodyno.loads.script.core.wire import script_json
+from iodyno.loads.script.uperf import (
     converted,
     experiment_keys,
     host_notes,
@@ -23,7 +23,7 @@ from iodyno.formats.uperf import (
     read_profile,
     values_of,
 )
-from iodyno.formats.uperf.bounds import least_ns
+from iodyno.loads.script.uperf.bounds import least_ns
 
 LOOP = """<profile name="p"><group nthreads="$n">
 <transaction><flowop type="connect" options="remotehost=$h protocol=tcp wndsz=$w"/></transaction>

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from iodyno.core.errors import ExperimentError
-from iodyno.core.script.values import Uniform, Variable
-from iodyno.formats.uperf import is_profile, parse_profile, read_profile, values_of
-from iodyno.formats.uperf.tags import NoTagError, tags
+from iodyno.loads.script.core.values import Uniform, Variable
+from iodyno.loads.script.uperf import is_profile, parse_profile, read_profile, values_of
+from iodyno.loads.script.uperf.tags import NoTagError, tags
 
 STREAM = """<?xml version="1.0"?>
 <profile name="stream">

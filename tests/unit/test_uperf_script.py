@@ -9,17 +9,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from iodyno.campaign.scripted import script_of
 from iodyno.core.errors import ExperimentError
 from iodyno.core.experiment import Experiment
-from iodyno.core.script.flowops import FLOWOPS, OPENING, OPTIONS
-from iodyno.core.script.mirror import mirrored
-from iodyno.core.script.remotes import remotes_of
-from iodyno.core.script.values import Flowop, Group, Script, Transaction, Uniform, Variable
-from iodyno.core.script.wire import script_json, threads_of
 from iodyno.formats.experiment_file import experiment_text, parse_experiment
-from iodyno.formats.uperf import converted, experiment_keys, host_notes, parse_profile, values_of
-from iodyno.formats.uperf.writing import written
+from iodyno.loads.script.campaign.jobs import script_of
+from iodyno.loads.script.core.flowops import FLOWOPS, OPENING, OPTIONS
+from iodyno.loads.script.core.mirror import mirrored
+from iodyno.loads.script.core.remotes import remotes_of
+from iodyno.loads.script.core.values import Flowop, Group, Script, Transaction, Uniform, Variable
+from iodyno.loads.script.core.wire import script_json, threads_of
+from iodyno.loads.script.uperf import converted, experiment_keys, host_notes, parse_profile, values_of
+from iodyno.loads.script.uperf.writing import written
 
 PROFILE = """<profile name="mix up">
 <group nthreads="$nthr">

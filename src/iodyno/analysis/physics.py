@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from iodyno.analysis import arrivals, blocks, calls, cpu_classes, datagrams, observer, script, stalls
+from iodyno.analysis import arrivals, blocks, calls, cpu_classes, datagrams, observer, stalls
 from iodyno.analysis.cost import CostBasis
 from iodyno.analysis.cpu_classes import (
     CPU_EXACT,
@@ -26,6 +26,7 @@ from iodyno.analysis.script_time import worked
 from iodyno.core.outcome import OUTCOMES
 from iodyno.core.path import OWN_KERNEL
 from iodyno.core.warnings import Warning, WarningCode
+from iodyno.loads.script.analysis import results as script
 
 IDLE_POINTS = 0.05
 """Idle time by the kernel's switches and by /proc/stat agree within this (chosen: they differed by 1.3 points with a

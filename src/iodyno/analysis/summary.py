@@ -22,7 +22,6 @@ from iodyno.analysis.limiter.elasticity import proofs_of
 from iodyno.analysis.measured import Measured
 from iodyno.analysis.outcomes import OF_DISK_HOST, OF_DISK_TRIAL, OF_HOST, OF_TRIAL
 from iodyno.analysis.pooled_spread import pooled_spread
-from iodyno.analysis.script import FoundScript, scripts_of
 from iodyno.analysis.seen_trials import Seen, look_at, trial_warnings
 from iodyno.analysis.stacks import what_lacks
 from iodyno.analysis.wall import Wall, walls_of
@@ -32,6 +31,7 @@ from iodyno.core.outcome import OF_BYSTANDER, OUTCOMES, Estimate, bystanders_of,
 from iodyno.core.search import Found, Goal, SearchSpec
 from iodyno.core.warnings import Warning, WarningCode
 from iodyno.core.workload import Level
+from iodyno.loads.script.analysis.results import FoundScript, scripts_of
 
 if TYPE_CHECKING:
     from iodyno.analysis.cost_model.study import CostStudy

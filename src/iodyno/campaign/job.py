@@ -8,13 +8,13 @@ from dataclasses import asdict
 from typing import Any
 
 from iodyno.campaign import disk_job, distributions, file_job
-from iodyno.campaign.scripted import script_of
 from iodyno.campaign.testbed import Testbed
 from iodyno.core.errors import PreflightError
 from iodyno.core.experiment import Windows, WorkloadSpec
 from iodyno.core.submission import CLIENTS, SERVERS, Submission
 from iodyno.core.volume import CREATE_FILES, GENERATOR
 from iodyno.core.workload import CONNECT_REQUEST_RESPONSE, SOCKET_NUMBERS, STREAM, Level
+from iodyno.loads.script.campaign.jobs import script_of
 
 _ASKED = {"message": "size", "message_sizes": "sizes", "discards": "receive"}
 """Keys of a job that experiments know by another word, besides units and what they belong to."""

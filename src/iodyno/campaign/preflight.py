@@ -13,10 +13,9 @@ from dataclasses import replace
 from errno import EACCES, EADDRINUSE, EPERM
 from os import strerror
 
-from iodyno.campaign import preflight_disk, preflight_files, preflight_scripts, rendezvous
+from iodyno.campaign import preflight_disk, preflight_files, rendezvous
 from iodyno.campaign.job import submission
 from iodyno.campaign.preflight_lines import Line, congestion_line, line, mib, or_unknown
-from iodyno.campaign.scripted import load_settings, with_stream
 from iodyno.campaign.testbed import OF_LOAD, Testbed, path_of
 from iodyno.campaign.trial import Account, carry_out
 from iodyno.core.design import Design
@@ -25,6 +24,8 @@ from iodyno.core.experiment import Windows
 from iodyno.core.quantity import counted
 from iodyno.core.warnings import Warning, WarningCode
 from iodyno.core.workload import Level
+from iodyno.loads.script.campaign import preflight as preflight_scripts
+from iodyno.loads.script.campaign.jobs import load_settings, with_stream
 from iodyno.paths import shaping
 from iodyno.session.sent import SentRecord
 

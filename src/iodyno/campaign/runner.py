@@ -19,7 +19,6 @@ from iodyno.campaign.folder import CampaignFile, hosts_json, warning_json
 from iodyno.campaign.ledger import Entry, Ledger
 from iodyno.campaign.lock import held
 from iodyno.campaign.preflight import idle_line, preflight
-from iodyno.campaign.scripted import load_settings
 from iodyno.campaign.sealed import sealed
 from iodyno.campaign.strategy import Answer, Strategy
 from iodyno.campaign.testbed import Testbed, path_of
@@ -32,6 +31,7 @@ from iodyno.core.warnings import Warning, WarningCode
 from iodyno.designs import perturbation
 from iodyno.hosts.access import AgentProgram
 from iodyno.hosts.guard import restore_here
+from iodyno.loads.script.campaign.jobs import load_settings
 from iodyno.session.locate import find_agent
 from iodyno.session.sent import SentRecord
 from iodyno.store.schema import BACKGROUND, CAMPAIGN, TRIALS

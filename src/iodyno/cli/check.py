@@ -72,7 +72,7 @@ def _experiment(
 ) -> Experiment:
     """Return the experiment that the file asks for. Raises ExperimentError."""
     from iodyno.formats.experiment_file import read_experiment
-    from iodyno.formats.uperf import is_profile
+    from iodyno.loads.script.uperf import is_profile
 
     if storage_files.kind_of(file) is not None:
         return storage_files.experiment_of(file, variables=variables, quick=quick, **storage_asked)

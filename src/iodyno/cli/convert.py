@@ -55,7 +55,7 @@ def command(
       iodyno convert job.fio --section randread
     """  # fmt: skip
     from iodyno.formats.experiment_file import parse_experiment
-    from iodyno.formats.uperf import converted, host_notes, is_profile, read_profile, values_of
+    from iodyno.loads.script.uperf import converted, host_notes, is_profile, read_profile, values_of
 
     if storage_files.kind_of(file) is not None:
         keys, notes = storage_files.keys_of(file, variables=variables, to=to, factors=True, **storage_asked)

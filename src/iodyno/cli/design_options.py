@@ -115,7 +115,7 @@ def plan_of(experiment: Experiment, file: str) -> Design:
     """
     from iodyno import designs
     from iodyno.formats.planned_points import refuse_connections
-    from iodyno.formats.uperf.points import refuse_points
+    from iodyno.loads.script.uperf.points import refuse_points
 
     with placed(experiment, file):
         design = designs.plan(experiment)

@@ -107,7 +107,7 @@ def command(
     from iodyno.cli.execute import ask, execute, failed, stopped
     from iodyno.cli.progress import watcher as progress
     from iodyno.formats.experiment_file import read_experiment
-    from iodyno.formats.uperf import is_profile
+    from iodyno.loads.script.uperf import is_profile
     from iodyno.session.locate import find_agent
     from iodyno.store.schema import EXPERIMENT
     from iodyno.strategies.until import with_rule

@@ -85,8 +85,8 @@ def experiment_of(
 ) -> Experiment:
     """The experiment that runs the profile in the file. Raises ExperimentError."""
     from iodyno.formats.experiment_file import experiment_text, parse_experiment
-    from iodyno.formats.uperf import experiment_keys, host_notes, read_profile, values_of
-    from iodyno.formats.uperf.experiment import never_made_notes
+    from iodyno.loads.script.uperf import experiment_keys, host_notes, read_profile, values_of
+    from iodyno.loads.script.uperf.experiment import never_made_notes
 
     profile = read_profile(file)
     levels = values_of(profile, os.environ, given(variables))
@@ -97,8 +97,8 @@ def experiment_of(
 
 
 def _limit_ns(written: str | None) -> int | None:
-    from iodyno.formats.uperf.experiment import SHORTEST_NS
-    from iodyno.formats.uperf.profile import MAX_DURATION_NS
+    from iodyno.loads.script.uperf.experiment import SHORTEST_NS
+    from iodyno.loads.script.uperf.profile import MAX_DURATION_NS
 
     try:
         limit_ns = quantity.parse("duration", written) if written else None

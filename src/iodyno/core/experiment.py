@@ -14,10 +14,10 @@ from iodyno.core.factor import Factor
 from iodyno.core.noise import NoiseSpec
 from iodyno.core.personality.parameters import workload_of as personality_workload
 from iodyno.core.personality.values import Personality
-from iodyno.core.script.parameters import workload_of
-from iodyno.core.script.values import Script
 from iodyno.core.search import SearchSpec
 from iodyno.core.workload import WORKLOADS, Level, Workload
+from iodyno.loads.script.core.parameters import workload_of
+from iodyno.loads.script.core.values import Script
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,6 @@ from iodyno.core.decision import UntilSpec, bind
 from iodyno.core.experiment import Experiment, HostSpec, Limits, Windows, WorkloadSpec
 from iodyno.core.factor import VARIANT, Factor
 from iodyno.core.outcome import BYSTANDER, BYSTANDER_NAME, bystander_names
-from iodyno.core.script.parameters import RESERVED, kinds_of, mixed, workload_of
-from iodyno.core.script.values import Script
 from iodyno.core.tunable import ALL
 from iodyno.core.workload import SCRIPT, WORKLOADS, Level, Workload
 from iodyno.formats import (
@@ -36,6 +34,8 @@ from iodyno.formats import (
 from iodyno.formats import experiment_model as model
 from iodyno.formats.mistakes import Mistake, Path, dotted, found, unknown, unknown_key
 from iodyno.formats.outcome_names import mistake_of
+from iodyno.loads.script.core.parameters import RESERVED, kinds_of, mixed, workload_of
+from iodyno.loads.script.core.values import Script
 
 MAX_TRIALS = 99_999
 """A trial's folder is named by five digits."""
@@ -221,7 +221,7 @@ class Reading:
 
     def script(self, written: Any) -> Script | None:
         """The profile of the workload `script`; None when it cannot be read, which is noted."""
-        from iodyno.formats.uperf import script_of
+        from iodyno.loads.script.uperf import script_of
 
         path = ("workload", "profile")
         if not isinstance(written.get("profile"), str):

@@ -24,6 +24,7 @@ from iodyno.analysis.summary import CampaignSummary, HostSummary, PointSummary, 
 from iodyno.analysis.trial_views import SHOWN_BY_ITSELF, TRIALS_MOST, TrialStudy, shown_points, study_trials
 from iodyno.core.errors import StoreError
 from iodyno.core.limiter import Finding
+from iodyno.loads.script.report.section import script_sentences, script_tables
 from iodyno.report.answer import answer
 from iodyno.report.cost_model import cost_section
 from iodyno.report.cost_words import COSTS, cost_outcome, subject
@@ -43,7 +44,6 @@ from iodyno.report.numbers import digits, quantity, with_interval
 from iodyno.report.observer import observer_note
 from iodyno.report.page_script import page_script, page_script_source, shorter_style
 from iodyno.report.path_facts import path_rows
-from iodyno.report.script_section import script_sentences, script_tables
 from iodyno.report.sentence import Sentence
 from iodyno.report.sentences import extremes, sentences
 from iodyno.report.storage import COST, machines_of, tile_outcomes

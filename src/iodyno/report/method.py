@@ -10,7 +10,7 @@ from iodyno.analysis.cpu_classes import TIER_NOTES
 from iodyno.analysis.summary import CampaignSummary
 from iodyno.core.factor import parameter_of
 from iodyno.core.quantity import counted
-from iodyno.core.script.parameters import workload_of_stored
+from iodyno.loads.script.core.parameters import workload_of_stored
 from iodyno.report.numbers import quantity
 from iodyno.report.observer import observer_note
 

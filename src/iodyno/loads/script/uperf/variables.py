@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from typing import NoReturn
 
 from iodyno.core.errors import ExperimentError
-from iodyno.core.script.parameters import RESERVED, kinds_of, mixed
-from iodyno.core.script.values import OptionKind, Uniform, Variable
 from iodyno.core.workload import Level
 from iodyno.formats.mistakes import Mistake, error, found, nearest
-from iodyno.formats.uperf import bounds
-from iodyno.formats.uperf.profile import Profile
-from iodyno.formats.uperf.values import read_value
+from iodyno.loads.script.core.parameters import RESERVED, kinds_of, mixed
+from iodyno.loads.script.core.values import OptionKind, Uniform, Variable
+from iodyno.loads.script.uperf import bounds
+from iodyno.loads.script.uperf.profile import Profile
+from iodyno.loads.script.uperf.values import read_value
 
 _MOST = 2**62
 

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from iodyno.campaign.preflight_lines import Line, congestion_line, line
-from iodyno.campaign.scripted import script_of
 from iodyno.campaign.testbed import Testbed
-from iodyno.core.script.flowops import OPENING
 from iodyno.core.workload import Level
+from iodyno.loads.script.campaign.jobs import script_of
+from iodyno.loads.script.core.flowops import OPENING
 
 _OVER_TCP = ("tcp", "tls")
 _OTHER_PROTOCOL = "take a kernel that has it (its module may have to be installed), or protocol=tcp"

@@ -14,8 +14,10 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from iodyno.core.errors import ExperimentError
-from iodyno.core.script.flowops import ALIASES, FLOWOPS, OPTIONS, FlowopKind, Option
-from iodyno.core.script.values import (
+from iodyno.formats.given_file import head_of, read_given
+from iodyno.formats.mistakes import Mistake, error, found, nearest, unknown
+from iodyno.loads.script.core.flowops import ALIASES, FLOWOPS, OPTIONS, FlowopKind, Option
+from iodyno.loads.script.core.values import (
     Amount,
     Flowop,
     Group,
@@ -26,10 +28,8 @@ from iodyno.core.script.values import (
     Value,
     Variable,
 )
-from iodyno.formats.given_file import head_of, read_given
-from iodyno.formats.mistakes import Mistake, error, found, nearest, unknown
-from iodyno.formats.uperf.tags import NoTagError, Tag, tags
-from iodyno.formats.uperf.values import read_value
+from iodyno.loads.script.uperf.tags import NoTagError, Tag, tags
+from iodyno.loads.script.uperf.values import read_value
 
 DRAWN = ("size",)
 """Options whose sizes may be drawn for each message."""

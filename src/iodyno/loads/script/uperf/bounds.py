@@ -1,6 +1,6 @@
 """Bounds of the numbers of a script, and the time that they make it last.
 
->>> from iodyno.core.script.values import Flowop, Group
+>>> from iodyno.loads.script.core.values import Flowop, Group
 >>> pause = Flowop("think", {"duration": 10**9, "count": 3})
 >>> script = Script("s", (Group("g", Variable("n", "count", 2), (Transaction((pause,), 5, rate=2),)),))
 >>> least_ns(script) // 10**9
@@ -15,11 +15,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from iodyno.core import quantity
-from iodyno.core.script.flowops import OPTIONS
-from iodyno.core.script.values import Script, Transaction, Uniform, Variable
 from iodyno.core.workload import Level
-from iodyno.formats.uperf.profile import DRAWN, MAX_DURATION_NS, MAX_ITERATIONS, MAX_RATE, MAX_THREADS
-from iodyno.formats.uperf.values import span
+from iodyno.loads.script.core.flowops import OPTIONS
+from iodyno.loads.script.core.values import Script, Transaction, Uniform, Variable
+from iodyno.loads.script.uperf.profile import DRAWN, MAX_DURATION_NS, MAX_ITERATIONS, MAX_RATE, MAX_THREADS
+from iodyno.loads.script.uperf.values import span
 
 _SECOND_NS = 10**9
 

@@ -6,9 +6,9 @@ import re
 from collections.abc import Callable, Mapping
 
 from iodyno.core import quantity
-from iodyno.core.script.values import PROTOCOLS, OptionKind, Uniform
 from iodyno.formats.mistakes import found, unknown
-from iodyno.formats.uperf import numbers
+from iodyno.loads.script.core.values import PROTOCOLS, OptionKind, Uniform
+from iodyno.loads.script.uperf import numbers
 
 _WORD = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 

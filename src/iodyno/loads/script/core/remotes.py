@@ -2,7 +2,7 @@
 
 A connection goes to the `remotehost` of the flowop that opens it, and every flowop on it is about that host.
 
->>> from iodyno.core.script.values import Group, Transaction
+>>> from iodyno.loads.script.core.values import Group, Transaction
 >>> opens = [Flowop("connect", {"remotehost": host, "conn": n}) for n, host in enumerate(("a", "b"), start=1)]
 >>> talk = Flowop("write", {"conn": 2, "size": 64})
 >>> script = Script("s", (Group("g", 1, (Transaction(tuple(opens), 1), Transaction((talk,), 9))),))
@@ -15,8 +15,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from iodyno.core.errors import ExperimentError
-from iodyno.core.script.flowops import OPENING
-from iodyno.core.script.values import Flowop, Script, Value, Variable
+from iodyno.loads.script.core.flowops import OPENING
+from iodyno.loads.script.core.values import Flowop, Script, Value, Variable
 
 Remotes = tuple[tuple[tuple[int, ...], ...], ...]
 """Index of a receiving host, by group, transaction and flowop."""

@@ -14,11 +14,20 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from iodyno.core import quantity
-from iodyno.core.script.flowops import OPENING, OPTIONS
-from iodyno.core.script.parameters import RESERVED, workload_of
-from iodyno.core.script.values import Flowop, Group, OptionKind, Script, Transaction, Uniform, Value, Variable
 from iodyno.core.workload import REQUEST_RESPONSE, SCRIPT, STREAM, Level
-from iodyno.formats.uperf.experiment import (
+from iodyno.loads.script.core.flowops import OPENING, OPTIONS
+from iodyno.loads.script.core.parameters import RESERVED, workload_of
+from iodyno.loads.script.core.values import (
+    Flowop,
+    Group,
+    OptionKind,
+    Script,
+    Transaction,
+    Uniform,
+    Value,
+    Variable,
+)
+from iodyno.loads.script.uperf.experiment import (
     RECEIVER,
     SENDER,
     SHORTEST_NS,
@@ -31,8 +40,8 @@ from iodyno.formats.uperf.experiment import (
     refuse_what_cannot_run,
     windows_keys,
 )
-from iodyno.formats.uperf.profile import LEAST_WINDOW_BYTES, Profile
-from iodyno.formats.uperf.writing import written
+from iodyno.loads.script.uperf.profile import LEAST_WINDOW_BYTES, Profile
+from iodyno.loads.script.uperf.writing import written
 
 DATAGRAM_HEADER_BYTES = 24
 """Length of the header of every datagram of iodyno's own workloads (`agent/core/src/job.rs`)."""

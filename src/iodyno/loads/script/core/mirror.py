@@ -3,7 +3,7 @@
 Only one end's flowops are written down. The other end does the opposite of each, in the same order, with the same
 options: it reads where this one writes, and takes the connection where this one opens it.
 
->>> from iodyno.core.script.values import Flowop
+>>> from iodyno.loads.script.core.values import Flowop
 >>> mirrored_flowop(Flowop("sendfile", {"dir": "/srv", "size": 8192, "rsize": 1024}))
 Flowop(kind='read', options={'size': 8192, 'call': 1024}, line=0)
 """
@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from iodyno.core.script.flowops import FLOWOPS, OPENING
-from iodyno.core.script.values import Flowop, Group, Script, Transaction
+from iodyno.loads.script.core.flowops import FLOWOPS, OPENING
+from iodyno.loads.script.core.values import Flowop, Group, Script, Transaction
 
 CALL = "call"
 """Option of the other end alone: bytes of one call, which a profile calls `rsize`."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
-from iodyno.analysis.script import (
+from iodyno.loads.script.analysis.results import (
     EndOfOperation,
     FoundGroup,
     FoundOperation,

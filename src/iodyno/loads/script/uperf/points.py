@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from iodyno.core import quantity
 from iodyno.core.design import Design
 from iodyno.core.experiment import Experiment
-from iodyno.core.script.values import Script
 from iodyno.core.workload import Level
 from iodyno.formats.experiment_file import line_of
 from iodyno.formats.mistakes import Mistake, error
-from iodyno.formats.uperf import bounds
-from iodyno.formats.uperf.experiment import what_cannot_run, windows_keys
+from iodyno.loads.script.core.values import Script
+from iodyno.loads.script.uperf import bounds
+from iodyno.loads.script.uperf.experiment import what_cannot_run, windows_keys
 
 
 def refuse_points(experiment: Experiment, design: Design, file: str) -> None:

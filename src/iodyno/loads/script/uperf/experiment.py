@@ -9,18 +9,18 @@ from typing import Any
 from iodyno.core import quantity
 from iodyno.core.errors import ExperimentError
 from iodyno.core.outcome import BYSTANDER
-from iodyno.core.script.flowops import FROM_FILES, OPENING, takes_messages
-from iodyno.core.script.parameters import workload_of
-from iodyno.core.script.remotes import named_hosts, remotes_of
-from iodyno.core.script.values import Flowop, Group, Script, Transaction, Uniform, Variable
-from iodyno.core.script.wire import script_json
 from iodyno.core.tunable import ALL
 from iodyno.core.workload import SCRIPT, Level
 from iodyno.formats import ssh_hosts
 from iodyno.formats.experiment_model import HOST_NAME
 from iodyno.formats.mistakes import Mistake, error
-from iodyno.formats.uperf.bounds import pause_ns, transaction_ns
-from iodyno.formats.uperf.profile import MAX_DURATION_NS, NEVER_MADE, NOTHING_MADE, Profile
+from iodyno.loads.script.core.flowops import FROM_FILES, OPENING, takes_messages
+from iodyno.loads.script.core.parameters import workload_of
+from iodyno.loads.script.core.remotes import named_hosts, remotes_of
+from iodyno.loads.script.core.values import Flowop, Group, Script, Transaction, Uniform, Variable
+from iodyno.loads.script.core.wire import script_json
+from iodyno.loads.script.uperf.bounds import pause_ns, transaction_ns
+from iodyno.loads.script.uperf.profile import MAX_DURATION_NS, NEVER_MADE, NOTHING_MADE, Profile
 
 SENDER, RECEIVER = "client", "server"
 SHORTEST_NS = 10**7
@@ -37,7 +37,7 @@ _MAX_DATAGRAM_BYTES = 65_507
 _OVER_DATAGRAMS = "over udp, which carries no files, allowed: over a stream such as tcp, or write"
 _OVER_TLS = "over TLS, where the kernel does not see what is sent, allowed: over tcp, or write"
 _PLACE = re.compile(r"(?:(?P<group>.*), )?line (?P<line>\d+)(?: of the profile)?")
-"""Pattern of the place in errors of `iodyno.core.script`, which does not know the file."""
+"""Pattern of the place in errors of `iodyno.loads.script.core`, which does not know the file."""
 
 Keys = dict[str, Any]
 

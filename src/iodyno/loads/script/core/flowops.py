@@ -1,7 +1,7 @@
 """Every flowop and every option that a script can have: what it means here, and what it meant to uperf.
 
 These tables are what the reader accepts, what `docs/guides/uperf.md` shows, and how the other end is made
-(`iodyno.core.script.mirror`).
+(`iodyno.loads.script.core.mirror`).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from iodyno.core.script.values import OptionKind
+from iodyno.loads.script.core.values import OptionKind
 
 Meaning = Literal["same", "other", "ignored", "unsupported"]
 """Against uperf: the same; something else; nothing at all; or a trial that asks for it fails with the reason."""

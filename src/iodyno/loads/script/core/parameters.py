@@ -1,6 +1,6 @@
 """Variables of a script, as parameters that have a unit and can be factors.
 
->>> from iodyno.core.script.values import Flowop, Group, Script, Transaction
+>>> from iodyno.loads.script.core.values import Flowop, Group, Script, Transaction
 >>> write = Flowop("write", {"size": Variable("size", "size")})
 >>> script = Script("s", (Group("g", Variable("nthr", "count"), (Transaction((write,), 1),)),))
 >>> [(p.name, p.kind) for p in workload_of(script).parameters if p not in SCRIPT.parameters]
@@ -15,8 +15,8 @@ from typing import Any
 
 from iodyno.core import quantity
 from iodyno.core.personality.parameters import workload_of_kinds
-from iodyno.core.script.values import PROTOCOLS, OptionKind, Script, Uniform, Variable
 from iodyno.core.workload import FILES, SCRIPT, WORKLOADS, Level, Parameter, Workload
+from iodyno.loads.script.core.values import PROTOCOLS, OptionKind, Script, Uniform, Variable
 
 RESERVED = (
     "kind",

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from fractions import Fraction
 
-from iodyno.core.script.values import Uniform
+from iodyno.loads.script.core.values import Uniform
 
 _NUMBER = re.compile(r"(?P<number>\d{1,18}(?:\.\d{0,9})?|\.\d{1,9})\s*(?P<unit>[A-Za-z]*)")
 

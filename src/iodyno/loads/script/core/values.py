@@ -88,7 +88,7 @@ Amount = int | Variable
 
 @dataclass(frozen=True)
 class Flowop:
-    """One operation: what it is and its options (`iodyno.core.script.flowops`)."""
+    """One operation: what it is and its options (`iodyno.loads.script.core.flowops`)."""
 
     kind: str
     options: Mapping[str, Value] = field(default_factory=dict)

@@ -1,6 +1,6 @@
 """A script as the text of a profile, which reads back as the same script and which uperf takes, too.
 
->>> from iodyno.core.script.values import Flowop, Group, Script, Transaction
+>>> from iodyno.loads.script.core.values import Flowop, Group, Script, Transaction
 >>> print(written(Script("p", (Group("g", 2, (Transaction((Flowop("write", {"size": 8192}),), 1),)),))), end="")
 <?xml version="1.0"?>
 <profile name="p">
@@ -18,8 +18,8 @@ from collections.abc import Iterator
 from xml.sax.saxutils import quoteattr
 
 from iodyno.core import quantity
-from iodyno.core.script.flowops import OPTIONS
-from iodyno.core.script.values import Flowop, OptionKind, Script, Transaction, Uniform, Value, Variable
+from iodyno.loads.script.core.flowops import OPTIONS
+from iodyno.loads.script.core.values import Flowop, OptionKind, Script, Transaction, Uniform, Value, Variable
 
 
 def written(script: Script) -> str:

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from iodyno.core.errors import ExperimentError
-from iodyno.core.script.flowops import OPENING, OPTIONS, takes_messages
-from iodyno.core.script.mirror import CALL, mirrored
-from iodyno.core.script.remotes import remotes_of
-from iodyno.core.script.values import Flowop, Group, Script, Transaction, Uniform, Value, Variable
+from iodyno.loads.script.core.flowops import OPENING, OPTIONS, takes_messages
+from iodyno.loads.script.core.mirror import CALL, mirrored
+from iodyno.loads.script.core.remotes import remotes_of
+from iodyno.loads.script.core.values import Flowop, Group, Script, Transaction, Uniform, Value, Variable
 
 _PROTOCOLS = {"ssl": "tls"}
 _SECOND_NS = 10**9

@@ -10,9 +10,9 @@ from typing import Any
 from iodyno.campaign import file_job
 from iodyno.campaign.testbed import Testbed
 from iodyno.core.experiment import Experiment, WorkloadSpec
-from iodyno.core.script.wire import script_json, threads_of
 from iodyno.core.tunable import named
 from iodyno.core.workload import SCRIPT, STREAM, Level
+from iodyno.loads.script.core.wire import script_json, threads_of
 
 
 def load_settings(experiment: Experiment, settings: Mapping[str, Level]) -> dict[str, Level]:

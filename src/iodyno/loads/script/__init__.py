@@ -1,0 +1,1 @@
+"""The load that does what a profile of uperf says."""

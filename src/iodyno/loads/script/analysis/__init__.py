@@ -1,0 +1,1 @@
+"""Results of a script out of the accounts of both ends."""

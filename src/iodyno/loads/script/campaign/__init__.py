@@ -1,0 +1,1 @@
+"""Job of a script, and checks before the first trial."""

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from bench.storage_agent import carried_out
-from iodyno.campaign.file_job import files_of
 from iodyno.core.errors import IodynoError
 from iodyno.core.experiment import Experiment
-from iodyno.core.personality.values import FilesText, Literal, Reference, SetVariable
 from iodyno.formats.experiment_file import experiment_text, parse_experiment
-from iodyno.formats.wml import read_personality
-from iodyno.formats.wml.experiment import CLIENT, experiment_keys
+from iodyno.loads.files.campaign.jobs import files_of
+from iodyno.loads.files.core.values import FilesText, Literal, Reference, SetVariable
+from iodyno.loads.files.wml import read_personality
+from iodyno.loads.files.wml.experiment import CLIENT, experiment_keys
 
 Rows = list[dict[str, object]]
 

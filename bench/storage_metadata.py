@@ -11,10 +11,10 @@ from typing import Any
 
 from bench.ratio import paired
 from bench.storage_agent import carried_out
-from iodyno.campaign.file_job import files_of
 from iodyno.formats.experiment_file import experiment_text, parse_experiment
 from iodyno.formats.fio.file_engines import WholeFiles
-from iodyno.formats.wml.experiment import CLIENT
+from iodyno.loads.files.campaign.jobs import files_of
+from iodyno.loads.files.wml.experiment import CLIENT
 
 Rows = list[dict[str, object]]
 

@@ -20,12 +20,12 @@ import pytest
 from places import SOON_S, Meanwhile, SshPlace, _inside, gone_within, own_agent, run, ssh_place
 
 from iodyno.analysis.dataset import read_dataset
-from iodyno.analysis.flowops import accounts_of
 from iodyno.core.errors import AccessError, IodynoError
 from iodyno.core.warnings import WarningCode
 from iodyno.formats.experiment_file import experiment_text, parse_experiment
 from iodyno.hosts.access import AgentProgram
 from iodyno.hosts.ssh import SshAccess
+from iodyno.loads.files.analysis.flowops import accounts_of
 from iodyno.session.session import Session
 
 pytestmark = [

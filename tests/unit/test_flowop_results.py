@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from iodyno.campaign import flowop_results
+from iodyno.loads.files.campaign import flowops as flowop_results
 
 
 def told(

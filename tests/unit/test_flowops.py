@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from iodyno.analysis.dataset import read_dataset
-from iodyno.analysis.flowops import programs_of
 from iodyno.cli.main import run as iodyno
 from iodyno.formats.experiment_file import read_experiment
+from iodyno.loads.files.analysis.flowops import programs_of
 
 PROGRAM = """set $files=10
 set $threads=2

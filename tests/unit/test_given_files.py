@@ -17,7 +17,7 @@ from iodyno.formats import block_traces, value_traces
 from iodyno.formats.experiment_file import parse_experiment, read_experiment
 from iodyno.formats.fio import read_sections
 from iodyno.formats.load_table import read_load_table
-from iodyno.formats.wml import is_personality, read_personality
+from iodyno.loads.files.wml import is_personality, read_personality
 from iodyno.loads.script.uperf import is_profile, read_profile
 
 ENDLESS = "/dev/zero"

@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from iodyno.core.errors import ExperimentError
-from iodyno.core.personality.binding import bound, laws_used
-from iodyno.core.personality.bound import Bound, Flowop, Use
-from iodyno.core.personality.parameters import kinds_of, workload_of
-from iodyno.core.personality.wire import directory_of, places, program
-from iodyno.formats.wml import is_personality, parse_personality, read_personality
+from iodyno.loads.files.core.binding import bound, laws_used
+from iodyno.loads.files.core.bound import Bound, Flowop, Use
+from iodyno.loads.files.core.parameters import kinds_of, workload_of
+from iodyno.loads.files.core.wire import directory_of, places, program
+from iodyno.loads.files.wml import is_personality, parse_personality, read_personality
 
 SHAPES = sorted((Path(__file__).parent.parent / "fixtures" / "wml").glob("*.f"))
 FILES = "define fileset name=tree,path=/srv,size=4k,entries=10,dirwidth=20,prealloc=80\n"

@@ -15,7 +15,6 @@ from iodyno.analysis.dataset import Dataset, Trial
 from iodyno.analysis.factors import FactorLevels, factors_of, label, labels_of, moving_together
 from iodyno.analysis.finite_buffer import FiniteBuffer, finite_buffer_of
 from iodyno.analysis.fitting.campaign import LineFit, fits_of
-from iodyno.analysis.flowops import FoundProgram, programs_of
 from iodyno.analysis.interval import estimate
 from iodyno.analysis.limiter import verdict
 from iodyno.analysis.limiter.elasticity import proofs_of
@@ -31,6 +30,7 @@ from iodyno.core.outcome import OF_BYSTANDER, OUTCOMES, Estimate, bystanders_of,
 from iodyno.core.search import Found, Goal, SearchSpec
 from iodyno.core.warnings import Warning, WarningCode
 from iodyno.core.workload import Level
+from iodyno.loads.files.analysis.flowops import FoundProgram, programs_of
 from iodyno.loads.script.analysis.results import FoundScript, scripts_of
 
 if TYPE_CHECKING:

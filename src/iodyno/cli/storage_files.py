@@ -17,9 +17,9 @@ from iodyno.cli.stderr import to_stderr
 from iodyno.core import quantity
 from iodyno.core.errors import ExperimentError
 from iodyno.core.experiment import Experiment
-from iodyno.core.personality.binding import defined
-from iodyno.core.personality.parameters import kinds_of
-from iodyno.core.personality.settings import setting
+from iodyno.loads.files.core.binding import defined
+from iodyno.loads.files.core.parameters import kinds_of
+from iodyno.loads.files.core.settings import setting
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -30,7 +30,7 @@ QUICK_S = 5
 def kind_of(file: str) -> Literal["wml", "fio"] | None:
     """Return the kind of the file; None: neither."""
     from iodyno.formats.fio import is_job_file
-    from iodyno.formats.wml import is_personality
+    from iodyno.loads.files.wml import is_personality
 
     if is_personality(file):
         return "wml"
@@ -89,8 +89,8 @@ def keys_of(
     from iodyno.formats.fio.experiment import experiment_keys as keys_of_jobs
     from iodyno.formats.fio.options import ALIASES
     from iodyno.formats.mistakes import nearest
-    from iodyno.formats.wml import read_personality
-    from iodyno.formats.wml.experiment import experiment_keys as keys_of_personality
+    from iodyno.loads.files.wml import read_personality
+    from iodyno.loads.files.wml.experiment import experiment_keys as keys_of_personality
 
     if kind_of(file) == "fio":
         for name, given in (("--set", variables), ("--limit", limit), ("--remove", remove_files)):
@@ -160,7 +160,7 @@ def experiment_of(file: str, **asked: Any) -> Experiment:
 
 
 def _limit_ns(written: str | None) -> int:
-    from iodyno.formats.wml.experiment import LIMIT_NS
+    from iodyno.loads.files.wml.experiment import LIMIT_NS
 
     try:
         return quantity.parse("duration", written) if written else LIMIT_NS

@@ -12,10 +12,10 @@ from typing import Any, Literal
 from iodyno.core.decision import UntilSpec
 from iodyno.core.factor import Factor
 from iodyno.core.noise import NoiseSpec
-from iodyno.core.personality.parameters import workload_of as personality_workload
-from iodyno.core.personality.values import Personality
 from iodyno.core.search import SearchSpec
 from iodyno.core.workload import WORKLOADS, Level, Workload
+from iodyno.loads.files.core.parameters import workload_of as personality_workload
+from iodyno.loads.files.core.values import Personality
 from iodyno.loads.script.core.parameters import workload_of
 from iodyno.loads.script.core.values import Script
 

@@ -29,7 +29,7 @@ from iodyno.formats.experiment_model import experiment_schema
 from iodyno.formats.experiment_sections import Reading
 from iodyno.formats.given_file import read_given
 from iodyno.formats.mistakes import error, nearest
-from iodyno.formats.program_text import inline
+from iodyno.loads.files.wml.text import inline
 
 __all__ = [
     "experiment_schema",

@@ -24,6 +24,7 @@ from iodyno.analysis.summary import CampaignSummary, HostSummary, PointSummary, 
 from iodyno.analysis.trial_views import SHOWN_BY_ITSELF, TRIALS_MOST, TrialStudy, shown_points, study_trials
 from iodyno.core.errors import StoreError
 from iodyno.core.limiter import Finding
+from iodyno.loads.files.report.section import flowop_sentences
 from iodyno.loads.script.report.section import script_sentences, script_tables
 from iodyno.report.answer import answer
 from iodyno.report.cost_model import cost_section
@@ -32,7 +33,6 @@ from iodyno.report.deferred import Deferred, fitted
 from iodyno.report.figures import FIGURES, cut, draw
 from iodyno.report.finite_buffer import buffer_tables
 from iodyno.report.flame_graph import script_source
-from iodyno.report.flowop_section import flowop_sentences
 from iodyno.report.function_section import contrast_sentences, function_section
 from iodyno.report.heat_map.sentences import worst_sentence
 from iodyno.report.hints import Hints

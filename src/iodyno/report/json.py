@@ -12,6 +12,7 @@ from typing import Any
 from iodyno.analysis.summary import CampaignSummary, PointSummary, TrialSummary
 from iodyno.analysis.wall import Wall
 from iodyno.core.warnings import Warning
+from iodyno.loads.files.report.section import program_json
 from iodyno.loads.script.report.section import script_json
 from iodyno.report.cost_model import study_json
 from iodyno.report.decision import decision_json
@@ -19,7 +20,6 @@ from iodyno.report.estimate_json import estimate_values as estimate_values
 from iodyno.report.estimate_json import number
 from iodyno.report.finite_buffer import finite_buffer_json
 from iodyno.report.fit import values as fit_values
-from iodyno.report.flowop_section import program_json
 from iodyno.report.limiter import finding_json
 from iodyno.report.search import search_json
 from iodyno.report.void import WHY, is_void

@@ -7,11 +7,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from iodyno.analysis.flowops import FoundProgram
 from iodyno.analysis.summary import CampaignSummary, PointSummary
 from iodyno.core.factor import VARIANT
 from iodyno.core.outcome import Estimate
 from iodyno.core.volume import CLIENT_DAEMON, CREATE_FILES, SERVER
+from iodyno.loads.files.analysis.flowops import FoundProgram
 from iodyno.report.layout import Layout, place_name, sections
 from iodyno.report.limiter import sentence as limiter_sentence
 from iodyno.report.limiter import short

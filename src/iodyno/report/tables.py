@@ -9,10 +9,10 @@ from iodyno.analysis.summary import CampaignSummary, PointSummary, unit_of
 from iodyno.core.factor import VARIANT
 from iodyno.core.outcome import OUTCOMES, Estimate, split_beside
 from iodyno.core.workload import DISK
+from iodyno.loads.files.report.section import flowop_tables
 from iodyno.report.bystander import bystander_columns
 from iodyno.report.cost_words import COSTS, cost_outcome, is_exchange
 from iodyno.report.fairness import FAIRNESS, tells_fairness
-from iodyno.report.flowop_section import flowop_tables
 from iodyno.report.layout import SHORT, Layout, layout_of, sections
 from iodyno.report.limiter import cell as limiter_cell
 from iodyno.report.numbers import Scale, details, scale_of, with_interval

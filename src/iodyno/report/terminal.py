@@ -13,9 +13,9 @@ from iodyno.analysis.dataset import read_dataset
 from iodyno.analysis.summary import CampaignSummary, analyse
 from iodyno.core.quantity import counted
 from iodyno.core.warnings import WarningCode
+from iodyno.loads.files.report.section import flowop_sentences
 from iodyno.loads.script.report.section import script_sentences, script_tables
 from iodyno.report.finite_buffer import buffer_tables
-from iodyno.report.flowop_section import flowop_sentences
 from iodyno.report.method import changes_note
 from iodyno.report.observer import observer_note
 from iodyno.report.sentences import Sentence, sentences

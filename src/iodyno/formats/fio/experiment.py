@@ -16,7 +16,7 @@ from iodyno.formats.fio.ini import Section
 from iodyno.formats.fio.jobs import DEFAULT_SECONDS, Job, jobs_of
 from iodyno.formats.fio.reading import of_jobs
 from iodyno.formats.mistakes import listed, nearest
-from iodyno.formats.wml.experiment import CLIENT, hosts_keys
+from iodyno.loads.files.wml.experiment import CLIENT, hosts_keys
 
 Keys = dict[str, Any]
 

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from iodyno.campaign import file_job
 from iodyno.campaign.testbed import Testbed
 from iodyno.core.experiment import Experiment, WorkloadSpec
 from iodyno.core.tunable import named
 from iodyno.core.workload import SCRIPT, STREAM, Level
+from iodyno.loads.files.campaign import jobs as file_job
 from iodyno.loads.script.core.wire import script_json, threads_of
 
 

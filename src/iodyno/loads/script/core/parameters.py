@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from iodyno.core import quantity
-from iodyno.core.personality.parameters import workload_of_kinds
 from iodyno.core.workload import FILES, SCRIPT, WORKLOADS, Level, Parameter, Workload
+from iodyno.loads.files.core.parameters import workload_of_kinds
 from iodyno.loads.script.core.values import PROTOCOLS, OptionKind, Script, Uniform, Variable
 
 RESERVED = (

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from iodyno.core import quantity
-from iodyno.core.personality.binding import bound
-from iodyno.core.personality.bound import Bound
-from iodyno.core.personality.parameters import kinds_of, workload_of
-from iodyno.core.personality.values import Personality, Scalar
-from iodyno.core.personality.wire import directory_of
 from iodyno.formats import ssh_hosts
-from iodyno.formats.program_text import inline
+from iodyno.loads.files.core.binding import bound
+from iodyno.loads.files.core.bound import Bound
+from iodyno.loads.files.core.parameters import kinds_of, workload_of
+from iodyno.loads.files.core.values import Personality, Scalar
+from iodyno.loads.files.core.wire import directory_of
+from iodyno.loads.files.wml.text import inline
 
 CLIENT = "client"
 DEFAULT_SECONDS = 60

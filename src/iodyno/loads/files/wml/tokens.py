@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from iodyno.core.personality.values import Expression, Joined, Place, Reference
-from iodyno.core.personality.values import Literal as Written
 from iodyno.formats.mistakes import found
+from iodyno.loads.files.core.values import Expression, Joined, Place, Reference
+from iodyno.loads.files.core.values import Literal as Written
 
 Kind = Literal["word", "number", "variable", "text", "sign", "end"]
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from iodyno.core.personality.attributes import CUSTOM_KINDS, DRAWN_KINDS
-from iodyno.core.personality.bound import Law
-from iodyno.core.personality.settings import Variables, setting
-from iodyno.core.personality.values import Drawn, Expression, Place
+from iodyno.loads.files.core.attributes import CUSTOM_KINDS, DRAWN_KINDS
+from iodyno.loads.files.core.bound import Law
+from iodyno.loads.files.core.settings import Variables, setting
+from iodyno.loads.files.core.values import Drawn, Expression, Place
 
 _GAMMA = 1500
 """Gamma of a randvar that names none, in thousandths (Filebench's default)."""

@@ -10,12 +10,12 @@ import difflib
 from collections.abc import Iterable, Mapping
 
 from iodyno.core.errors import ExperimentError
-from iodyno.core.personality.access import refuse_impossible
-from iodyno.core.personality.attributes import DRAWN, FLOWOP, FLOWOPS, OLDER_FLOWOPS, AttributeKind
-from iodyno.core.personality.bound import Amount, Bound, Files, Flowop, Law, Option, Process, Thread, Use
-from iodyno.core.personality.laws import law_of
-from iodyno.core.personality.settings import MOST, Variables, setting
-from iodyno.core.personality.values import (
+from iodyno.loads.files.core.access import refuse_impossible
+from iodyno.loads.files.core.attributes import DRAWN, FLOWOP, FLOWOPS, OLDER_FLOWOPS, AttributeKind
+from iodyno.loads.files.core.bound import Amount, Bound, Files, Flowop, Law, Option, Process, Thread, Use
+from iodyno.loads.files.core.laws import law_of
+from iodyno.loads.files.core.settings import MOST, Variables, setting
+from iodyno.loads.files.core.values import (
     Attributes,
     Command,
     CompositeText,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from iodyno.core.personality.values import Place
+from iodyno.loads.files.core.values import Place
 
 
 @dataclass(frozen=True)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 
-from iodyno.campaign import file_job
 from iodyno.campaign.preflight_disk import Settings, machines
 from iodyno.campaign.preflight_lines import Line, line, mib, or_unknown
 from iodyno.campaign.testbed import Testbed
 from iodyno.core.workload import Level
 from iodyno.hosts.target import TargetKeeper
+from iodyno.loads.files.campaign import jobs as file_job
 
 _SPARE_THREADS = 32
 _SPARE_BYTES = 64 << 20

@@ -6,8 +6,8 @@ import operator
 import re
 from collections.abc import Callable, Mapping
 
-from iodyno.core.personality.bound import Law, Use
-from iodyno.core.personality.values import Arithmetic, Expression, Joined, Literal, Place, Reference, Scalar
+from iodyno.loads.files.core.bound import Law, Use
+from iodyno.loads.files.core.values import Arithmetic, Expression, Joined, Literal, Place, Reference, Scalar
 
 _NUMBER = re.compile(r"(-?\d{1,18}(?:\.\d{1,9})?)\s*(?:([kKmMgGtT])(?:i?[bB])?|[bB])?")
 _FACTORS = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from iodyno.analysis.flowops import NO_OPERATION, FoundFlowop, FoundProgram
 from iodyno.core.factor import VARIANT
 from iodyno.core.quantity import counted
+from iodyno.loads.files.analysis.flowops import NO_OPERATION, FoundFlowop, FoundProgram
 from iodyno.report.estimate_json import estimate_values
 from iodyno.report.numbers import between, quantity, with_interval
 from iodyno.report.table import Cell, Column, Table

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
-from iodyno.core.personality import attributes as known
-from iodyno.core.personality.values import (
+from iodyno.formats.mistakes import nearest
+from iodyno.loads.files.core import attributes as known
+from iodyno.loads.files.core.values import (
     Arithmetic,
     Command,
     CompositeText,
@@ -27,8 +28,7 @@ from iodyno.core.personality.values import (
     Statement,
     ThreadText,
 )
-from iodyno.formats.mistakes import nearest
-from iodyno.formats.wml.tokens import Token, number_of, tokens
+from iodyno.loads.files.wml.tokens import Token, number_of, tokens
 
 STATEMENTS = (
     "set", "define", "create", "run", "psrun", "eventgen", "enable", "domultisync", "echo", "system", "sleep", "list",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from iodyno.core.personality.attributes import FLOWOPS
-from iodyno.core.personality.bound import Files, Flowop
+from iodyno.loads.files.core.attributes import FLOWOPS
+from iodyno.loads.files.core.bound import Files, Flowop
 
 SECTOR_BYTES = 512
 """Least unit of lengths with O_DIRECT (open(2)); a device may ask for a larger one."""

@@ -7,10 +7,10 @@ import re
 from pathlib import Path
 
 from iodyno.core.errors import ExperimentError
-from iodyno.core.personality.values import Personality, Place, ProcessText, Statement
 from iodyno.formats.given_file import head_of, read_given
 from iodyno.formats.mistakes import found
-from iodyno.formats.wml.grammar import STATEMENTS, Grammar
+from iodyno.loads.files.core.values import Personality, Place, ProcessText, Statement
+from iodyno.loads.files.wml.grammar import STATEMENTS, Grammar
 
 MAX_BYTES = 1 << 20
 """Largest personality. Chosen: thirty times the largest that Filebench ships."""

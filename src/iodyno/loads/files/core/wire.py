@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from iodyno.core.errors import ExperimentError
-from iodyno.core.personality.binding import laws_used
-from iodyno.core.personality.bound import Amount, Bound, Files, Flowop, Law, Option, Use
+from iodyno.loads.files.core.binding import laws_used
+from iodyno.loads.files.core.bound import Amount, Bound, Files, Flowop, Law, Option, Use
 
 Json = dict[str, Any]
 

@@ -10,14 +10,14 @@ from typing import Any
 from iodyno.campaign.disk_job import block_of
 from iodyno.core.disk_parameters import target_of
 from iodyno.core.experiment import WorkloadSpec
-from iodyno.core.personality.binding import bound
-from iodyno.core.personality.bound import Bound
-from iodyno.core.personality.parameters import RESERVED, kinds_of
-from iodyno.core.personality.wire import program
 from iodyno.core.tunable import named
 from iodyno.core.volume import CREATE_FILES
 from iodyno.core.workload import FILES, Level
-from iodyno.formats.wml import parse_personality
+from iodyno.loads.files.core.binding import bound
+from iodyno.loads.files.core.bound import Bound
+from iodyno.loads.files.core.parameters import RESERVED, kinds_of
+from iodyno.loads.files.core.wire import program
+from iodyno.loads.files.wml import parse_personality
 
 READY_TIMEOUT_S = 3600.0
 """Longest time for the files to be made. Chosen: a million files, or some hundred gigabytes."""

@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from iodyno.core.parameter import Level, Parameter
-from iodyno.core.personality import attributes as known
-from iodyno.core.personality.settings import setting
-from iodyno.core.personality.values import (
+from iodyno.core.workload import FILES, Workload
+from iodyno.loads.files.core import attributes as known
+from iodyno.loads.files.core.settings import setting
+from iodyno.loads.files.core.values import (
     Arithmetic,
     Command,
     CompositeText,
@@ -23,8 +24,7 @@ from iodyno.core.personality.values import (
     Reference,
     SetVariable,
 )
-from iodyno.core.personality.values import Literal as Written
-from iodyno.core.workload import FILES, Workload
+from iodyno.loads.files.core.values import Literal as Written
 
 Kind = Literal["size", "count", "switch", "text"]
 

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 from iodyno.core.errors import ExperimentError
 from iodyno.core.experiment import WorkloadSpec
 from iodyno.core.factor import Factor
-from iodyno.core.personality.parameters import RESERVED
-from iodyno.core.personality.values import Personality
 from iodyno.core.tunable import named
 from iodyno.core.workload import Level
 from iodyno.formats.mistakes import Path
+from iodyno.loads.files.core.parameters import RESERVED
+from iodyno.loads.files.core.values import Personality
 
 if TYPE_CHECKING:
     from iodyno.formats.experiment_sections import Reading
@@ -23,7 +23,7 @@ _MAX_POINTS = 64
 
 def read(reading: Reading, written: Any, path: Path) -> Personality | None:
     """The personality; None when it cannot be read, which is noted."""
-    from iodyno.formats.wml import parse_personality, read_personality
+    from iodyno.loads.files.wml import parse_personality, read_personality
 
     told = written.get("program")
     here = (*path, "program")
@@ -41,8 +41,8 @@ def read(reading: Reading, written: Any, path: Path) -> Personality | None:
 
 def check(reading: Reading, workload: WorkloadSpec, factors: Mapping[str, Factor]) -> None:
     """Check that the personality means something with the settings and with each level of each factor."""
-    from iodyno.core.personality.binding import bound
-    from iodyno.core.personality.wire import program as compiled
+    from iodyno.loads.files.core.binding import bound
+    from iodyno.loads.files.core.wire import program as compiled
 
     assert workload.program is not None
     fixed = {**workload.settings}

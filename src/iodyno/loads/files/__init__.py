@@ -1,0 +1,1 @@
+"""The load that does what a personality of Filebench says."""

@@ -1,0 +1,1 @@
+"""Results of a file program, flowop by flowop."""

@@ -1,0 +1,1 @@
+"""Job of a file program, and checks before the first trial."""

@@ -12,7 +12,7 @@ from typing import Any
 from bench.ratio import paired
 from bench.storage_agent import carried_out
 from iodyno.formats.experiment_file import experiment_text, parse_experiment
-from iodyno.formats.fio.file_engines import WholeFiles
+from iodyno.loads.disk.fio.file_engines import WholeFiles
 from iodyno.loads.files.campaign.jobs import files_of
 from iodyno.loads.files.wml.experiment import CLIENT
 

@@ -38,12 +38,14 @@ from iodyno.core.distribution import checked_arrivals, checked_zones, parse_size
 from iodyno.core.errors import IodynoError
 from iodyno.core.search import parse_goal
 from iodyno.designs import design_rows
-from iodyno.formats import block_traces, fio, python2, value_traces
+from iodyno.formats import python2, value_traces
 from iodyno.formats.experiment_file import parse_experiment
 from iodyno.formats.load_table import read_load_table
 from iodyno.formats.network_file import parse_network
 from iodyno.formats.pdq_perl import PerlScript
 from iodyno.formats.ssh_config import what_runs
+from iodyno.loads.disk import fio
+from iodyno.loads.disk.formats import block_traces
 from iodyno.loads.files import wml
 from iodyno.loads.script import uperf
 from iodyno.session import wire

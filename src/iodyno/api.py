@@ -15,12 +15,12 @@ from iodyno.analysis.frames import CampaignFrames
 from iodyno.campaign.folder import new_folder
 from iodyno.campaign.runner import run_campaign
 from iodyno.campaign.strategy import Strategy
-from iodyno.campaign.target_preparation import refuse_at_once
 from iodyno.core.design import Design, PlannedTrial
 from iodyno.core.errors import StoreError, TrialError
 from iodyno.core.experiment import Experiment
 from iodyno.core.warnings import Warning
 from iodyno.formats.experiment_file import experiment_text, parse_experiment, read_experiment
+from iodyno.loads.disk.campaign.targets import refuse_at_once
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyRelation

@@ -17,8 +17,8 @@ from places import HUNG_S
 
 from iodyno.core.errors import AccessError
 from iodyno.core.grid import Grid
-from iodyno.core.replay import replay_of
-from iodyno.formats.block_traces import parse_trace
+from iodyno.loads.disk.core.replay import replay_of
+from iodyno.loads.disk.formats.block_traces import parse_trace
 from iodyno.session.block_trace import trace_block
 from iodyno.session.reduce import reduce
 

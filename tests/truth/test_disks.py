@@ -24,9 +24,9 @@ from iodyno.core.errors import TrialError
 from iodyno.core.experiment import Experiment, HostSpec
 from iodyno.core.warnings import WarningCode
 from iodyno.formats.experiment_file import experiment_text, parse_experiment
+from iodyno.loads.disk.report.tables import storage_tables
 from iodyno.report.html import page
 from iodyno.report.sentences import sentences
-from iodyno.report.storage import storage_tables
 from iodyno.report.tables import source_tables
 from iodyno.session import simulated
 from iodyno.store.documents import json_schema

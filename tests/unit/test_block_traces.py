@@ -15,10 +15,10 @@ from iodyno.analysis.dataset import read_dataset
 from iodyno.analysis.summary import analyse
 from iodyno.campaign.runner import CampaignOutcome
 from iodyno.core.errors import ExperimentError
-from iodyno.core.replay import checked_timing, replay_of
 from iodyno.core.warnings import WarningCode
-from iodyno.formats.block_traces import TracedOperation, parse_trace
 from iodyno.formats.experiment_file import experiment_text, parse_experiment
+from iodyno.loads.disk.core.replay import checked_timing, replay_of
+from iodyno.loads.disk.formats.block_traces import TracedOperation, parse_trace
 
 BLKPARSE = """  8,0    1        1     0.000000000  4162  Q   R 2048 + 8 [fio]
   8,0    1        2     0.000100000  4162  D   R 2048 + 8 [fio]

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from iodyno.campaign import alone
-from iodyno.campaign.checked_layout import parts_of
-from iodyno.campaign.disk_job import CHECK_SEED
 from iodyno.core.errors import CERTAIN, PreflightError, TrialError
 from iodyno.hosts.target import Checks
+from iodyno.loads.disk.campaign.checked_layout import parts_of
+from iodyno.loads.disk.campaign.jobs import CHECK_SEED
 
 MIB = 1 << 20
 

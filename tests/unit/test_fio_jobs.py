@@ -18,9 +18,9 @@ from iodyno.core.errors import ExperimentError
 from iodyno.core.workload import DISK
 from iodyno.designs import plan
 from iodyno.formats.experiment_file import experiment_text, parse_experiment
-from iodyno.formats.fio import Job, is_job_file, jobs_of, parse_sections
-from iodyno.formats.fio.experiment import chosen, experiment_keys, steps
-from iodyno.formats.fio.options import ALIASES, CARRIED, REFUSED, WITHOUT_EFFECT
+from iodyno.loads.disk.fio import Job, is_job_file, jobs_of, parse_sections
+from iodyno.loads.disk.fio.experiment import chosen, experiment_keys, steps
+from iodyno.loads.disk.fio.options import ALIASES, CARRIED, REFUSED, WITHOUT_EFFECT
 
 JOB = """; a job
 [global]

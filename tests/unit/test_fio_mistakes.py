@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from iodyno.core.errors import ExperimentError
-from iodyno.formats.fio import parse_sections
-from iodyno.formats.fio.experiment import experiment_keys
-from iodyno.formats.fio.options import ALIASES
+from iodyno.loads.disk.fio import parse_sections
+from iodyno.loads.disk.fio.experiment import experiment_keys
+from iodyno.loads.disk.fio.options import ALIASES
 
 
 def mistake(text: str | bytes, **more: Any) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from iodyno.formats.fio import numbers
+from iodyno.loads.disk.fio import numbers
 
 
 @pytest.mark.parametrize(

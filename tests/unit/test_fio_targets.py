@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from iodyno.core.errors import ExperimentError
-from iodyno.formats.fio import Job, jobs_of, parse_sections
+from iodyno.loads.disk.fio import Job, jobs_of, parse_sections
 
 
 def jobs(text: str, target: str | None = None) -> list[Job]:

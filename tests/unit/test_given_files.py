@@ -13,10 +13,11 @@ import pytest
 
 from iodyno.analysis.cost_model.data import read_csv
 from iodyno.core.errors import ExperimentError, IodynoError
-from iodyno.formats import block_traces, value_traces
+from iodyno.formats import value_traces
 from iodyno.formats.experiment_file import parse_experiment, read_experiment
-from iodyno.formats.fio import read_sections
 from iodyno.formats.load_table import read_load_table
+from iodyno.loads.disk.fio import read_sections
+from iodyno.loads.disk.formats import block_traces
 from iodyno.loads.files.wml import is_personality, read_personality
 from iodyno.loads.script.uperf import is_profile, read_profile
 

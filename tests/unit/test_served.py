@@ -27,9 +27,9 @@ from iodyno.core.outcome import OUTCOMES
 from iodyno.core.volume import VolumeKind
 from iodyno.core.warnings import WarningCode
 from iodyno.formats.experiment_file import experiment_text, parse_experiment
+from iodyno.loads.disk.report.served import served_table
 from iodyno.report.layout import layout_of
 from iodyno.report.method import method_rows
-from iodyno.report.served import served_table
 
 SPAN_NS = 10**9
 INTERVALS = 4

@@ -12,9 +12,9 @@ from iodyno.analysis.factors import FactorLevels
 from iodyno.analysis.summary import CampaignSummary
 from iodyno.core.outcome import Estimate
 from iodyno.core.warnings import Warning, WarningCode
+from iodyno.loads.disk.report.tables import storage_tables
 from iodyno.report.answer import answer
 from iodyno.report.sentences import sentences
-from iodyno.report.storage import storage_tables
 from iodyno.report.text_table import plain
 
 

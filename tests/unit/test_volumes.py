@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from iodyno import run_folder
-from iodyno.campaign import volume as of_campaign
-from iodyno.core.disk_parameters import checked_folder
 from iodyno.core.errors import AccessError
 from iodyno.core.volume import CLIENT_DAEMON, SERVER
+from iodyno.loads.disk.campaign import volume as of_campaign
+from iodyno.loads.disk.core.parameters import checked_folder
 from iodyno.paths import command, veth
 from iodyno.paths.volumes import nbd, server, table, volume
 from iodyno.paths.volumes.volume import Note, Place, Volume

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Coroutine, Mapping
 from typing import TYPE_CHECKING, Any
 
-from iodyno.core.disk_parameters import paths_of
 from iodyno.core.errors import TrialError
 from iodyno.core.experiment import Experiment
 from iodyno.core.quantity import counted
 from iodyno.core.warnings import WarningCode
 from iodyno.core.workload import Level
+from iodyno.loads.disk.core.parameters import paths_of
 from iodyno.loads.files.campaign import flowops as flowop_results
 from iodyno.loads.files.campaign.jobs import READY_TIMEOUT_S
 from iodyno.session.clock import ClockFit

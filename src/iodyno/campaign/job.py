@@ -7,13 +7,14 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from iodyno.campaign import disk_job, distributions
+from iodyno.campaign import distributions
 from iodyno.campaign.testbed import Testbed
 from iodyno.core.errors import PreflightError
 from iodyno.core.experiment import Windows, WorkloadSpec
 from iodyno.core.submission import CLIENTS, SERVERS, Submission
 from iodyno.core.volume import CREATE_FILES, GENERATOR
 from iodyno.core.workload import CONNECT_REQUEST_RESPONSE, SOCKET_NUMBERS, STREAM, Level
+from iodyno.loads.disk.campaign import jobs as disk_job
 from iodyno.loads.files.campaign import jobs as file_job
 from iodyno.loads.script.campaign.jobs import script_of
 

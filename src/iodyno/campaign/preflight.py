@@ -13,7 +13,7 @@ from dataclasses import replace
 from errno import EACCES, EADDRINUSE, EPERM
 from os import strerror
 
-from iodyno.campaign import preflight_disk, rendezvous
+from iodyno.campaign import rendezvous
 from iodyno.campaign.job import submission
 from iodyno.campaign.preflight_lines import Line, congestion_line, line, mib, or_unknown
 from iodyno.campaign.testbed import OF_LOAD, Testbed, path_of
@@ -24,6 +24,7 @@ from iodyno.core.experiment import Windows
 from iodyno.core.quantity import counted
 from iodyno.core.warnings import Warning, WarningCode
 from iodyno.core.workload import Level
+from iodyno.loads.disk.campaign import preflight as preflight_disk
 from iodyno.loads.files.campaign import preflight as preflight_files
 from iodyno.loads.script.campaign import preflight as preflight_scripts
 from iodyno.loads.script.campaign.jobs import load_settings, with_stream

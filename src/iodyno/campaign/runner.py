@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
 
-from iodyno.campaign import alone, checked_layout, leftovers, target_preparation
+from iodyno.campaign import alone, leftovers
 from iodyno.campaign.background import Background, measure_background
 from iodyno.campaign.calibrate import calibrate
 from iodyno.campaign.course import Course
@@ -31,6 +31,8 @@ from iodyno.core.warnings import Warning, WarningCode
 from iodyno.designs import perturbation
 from iodyno.hosts.access import AgentProgram
 from iodyno.hosts.guard import restore_here
+from iodyno.loads.disk.campaign import checked_layout
+from iodyno.loads.disk.campaign import targets as target_preparation
 from iodyno.loads.script.campaign.jobs import load_settings
 from iodyno.session.locate import find_agent
 from iodyno.session.sent import SentRecord

@@ -9,15 +9,15 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from iodyno.campaign import checked_layout
-from iodyno.campaign.disk_job import writes
 from iodyno.campaign.testbed import Testbed, together
 from iodyno.core.design import Design
-from iodyno.core.disk_parameters import kind_of, paths_of
 from iodyno.core.errors import PreflightError
 from iodyno.core.experiment import Experiment
 from iodyno.core.workload import Level
 from iodyno.hosts.target import Checks, Progress, Ready, TargetKeeper, Wanted
+from iodyno.loads.disk.campaign import checked_layout
+from iodyno.loads.disk.campaign.jobs import writes
+from iodyno.loads.disk.core.parameters import kind_of, paths_of
 
 SAID_EVERY_S = 1.0
 """Between two words about a layout (chosen: a line that moves, and no flood of lines in a log)."""

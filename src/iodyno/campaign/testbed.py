@@ -116,7 +116,7 @@ class Testbed:
             await self.hosts.close()
 
     async def _open(self) -> OpenHosts:
-        from iodyno.campaign.volume import open_volume
+        from iodyno.loads.disk.campaign.volume import open_volume
 
         clients = self.experiment.workload.hosts
         if not isinstance(self.path, str):

@@ -9,7 +9,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from iodyno.campaign import alone, distributions, held_device, observed, rendezvous, server_cache, volume
+from iodyno.campaign import alone, distributions, observed, rendezvous
 from iodyno.campaign.job import as_asked, job_of, with_port
 from iodyno.campaign.testbed import Testbed, together
 from iodyno.core import quantity
@@ -19,6 +19,7 @@ from iodyno.core.experiment import Windows
 from iodyno.core.outcome import split_beside
 from iodyno.core.warnings import Warning, WarningCode
 from iodyno.core.workload import Level
+from iodyno.loads.disk.campaign import held_device, server_cache, volume
 from iodyno.loads.script.campaign.jobs import load_settings
 from iodyno.session.clock import ClockFit
 from iodyno.session.sent import SentRecord

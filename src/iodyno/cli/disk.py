@@ -17,8 +17,8 @@ from iodyno.cli.prove import proof_options
 from iodyno.cli.right_now import level
 from iodyno.cli.stderr import to_stderr
 from iodyno.core import quantity
-from iodyno.core.disk_parameters import HOST_MARK, NULL_TARGET, is_device, kind_of, paths_of
 from iodyno.core.workload import DISK
+from iodyno.loads.disk.core.parameters import HOST_MARK, NULL_TARGET, is_device, kind_of, paths_of
 
 if TYPE_CHECKING:
     from iodyno.hosts.access import Access

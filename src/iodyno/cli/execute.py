@@ -16,7 +16,6 @@ import click
 from iodyno import strategies
 from iodyno.campaign.ledger import Entry
 from iodyno.campaign.runner import CampaignOutcome, Watcher, run_campaign
-from iodyno.campaign.target_preparation import refuse_at_once
 from iodyno.cli.signals import stopped_by_signals, stopped_words
 from iodyno.cli.stderr import to_stderr
 from iodyno.core.design import Design
@@ -33,6 +32,7 @@ from iodyno.core.experiment import Experiment
 from iodyno.core.quantity import counted
 from iodyno.designs.duration import estimate
 from iodyno.hosts.access import AgentProgram
+from iodyno.loads.disk.campaign.targets import refuse_at_once
 from iodyno.store.schema import BACKGROUND, MANIFEST, TRIALS
 from iodyno.store.writer import RESUME
 

@@ -29,7 +29,7 @@ QUICK_S = 5
 
 def kind_of(file: str) -> Literal["wml", "fio"] | None:
     """Return the kind of the file; None: neither."""
-    from iodyno.formats.fio import is_job_file
+    from iodyno.loads.disk.fio import is_job_file
     from iodyno.loads.files.wml import is_personality
 
     if is_personality(file):
@@ -84,11 +84,11 @@ def keys_of(
     factors: bool = False,
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
     """The keys of the experiment that the file is, and what is to be said about it. Raises ExperimentError."""
-    from iodyno.formats.fio import read_sections
-    from iodyno.formats.fio.experiment import chosen
-    from iodyno.formats.fio.experiment import experiment_keys as keys_of_jobs
-    from iodyno.formats.fio.options import ALIASES
     from iodyno.formats.mistakes import nearest
+    from iodyno.loads.disk.fio import read_sections
+    from iodyno.loads.disk.fio.experiment import chosen
+    from iodyno.loads.disk.fio.experiment import experiment_keys as keys_of_jobs
+    from iodyno.loads.disk.fio.options import ALIASES
     from iodyno.loads.files.wml import read_personality
     from iodyno.loads.files.wml.experiment import experiment_keys as keys_of_personality
 
@@ -135,9 +135,9 @@ def in_steps(command: click.Command, file: str, asked: Mapping[str, Any]) -> boo
     """Tell whether the file is a job file with several jobs at a time and others after them: then the command, which is the one
     that is carried out, was carried out for the jobs of each step. Raises ExperimentError.
     """
-    from iodyno.formats.fio import read_sections
-    from iodyno.formats.fio.experiment import chosen, steps
-    from iodyno.formats.fio.options import ALIASES
+    from iodyno.loads.disk.fio import read_sections
+    from iodyno.loads.disk.fio.experiment import chosen, steps
+    from iodyno.loads.disk.fio.options import ALIASES
 
     if kind_of(file) != "fio":
         return False

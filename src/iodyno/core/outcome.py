@@ -7,10 +7,10 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from iodyno.core.disk_outcomes import OF_DISKS
 from iodyno.core.outcome_kind import OutcomeKind as OutcomeKind
 from iodyno.core.warnings import Warning
 from iodyno.core.workload import EXCHANGES
+from iodyno.loads.disk.core.outcomes import OF_DISKS
 
 OUTCOMES: Mapping[str, OutcomeKind] = {
     kind.name: kind

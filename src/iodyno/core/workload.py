@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from iodyno.core import disk_parameters, distribution
+from iodyno.core import distribution
 from iodyno.core.parameter import Level as Level
 from iodyno.core.parameter import Parameter as Parameter
 from iodyno.core.path import PATHS
 from iodyno.core.submission import CLIENTS, SERVERS
+from iodyno.loads.disk.core import parameters as disk_parameters
 
 
 @dataclass(frozen=True)

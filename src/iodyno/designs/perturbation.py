@@ -12,11 +12,11 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from iodyno.core.design import Design, PlannedTrial, Point, ProofPlan
-from iodyno.core.disk_parameters import MILLISECOND_NS
 from iodyno.core.experiment import Experiment, Windows
 from iodyno.core.limiter import Perturbation
 from iodyno.core.volume import MAY_BE_SLOWER
 from iodyno.core.workload import REQUEST_RESPONSE, Level
+from iodyno.loads.disk.core.parameters import MILLISECOND_NS
 
 BLOCKS = 6
 """Chosen: the interval over six pairs is 1.05 standard deviations each way, over four it is 1.6."""

@@ -526,8 +526,9 @@ def experiment_schema() -> Json:
     known = any_of({name: section for name, section in factor_sections.items() if name != SCRIPT.name})
     workloads = any_of(workload_sections)
     # Here, as that module is made of this one.
-    from iodyno.formats import alone_section, explain_section, tunable_sections
+    from iodyno.formats import explain_section, tunable_sections
     from iodyno.formats.design_section import DesignSection
+    from iodyno.loads.disk.formats import section as alone_section
 
     tunable_sections.add_to_schema(definitions)
     # The names of a profile's variables are its own.

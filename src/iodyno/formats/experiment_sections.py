@@ -20,7 +20,6 @@ from iodyno.core.outcome import BYSTANDER, BYSTANDER_NAME, bystander_names
 from iodyno.core.tunable import ALL
 from iodyno.core.workload import SCRIPT, WORKLOADS, Level, Workload
 from iodyno.formats import (
-    alone_section,
     bystander_section,
     combinations,
     connection_points,
@@ -34,6 +33,7 @@ from iodyno.formats import (
 from iodyno.formats import experiment_model as model
 from iodyno.formats.mistakes import Mistake, Path, dotted, found, unknown, unknown_key
 from iodyno.formats.outcome_names import mistake_of
+from iodyno.loads.disk.formats import section as alone_section
 from iodyno.loads.script.core.parameters import RESERVED, kinds_of, mixed, workload_of
 from iodyno.loads.script.core.values import Script
 

@@ -18,8 +18,9 @@ from iodyno.core.errors import ExperimentError
 from iodyno.core.experiment import WorkloadSpec
 from iodyno.core.factor import Factor
 from iodyno.core.workload import Level
-from iodyno.formats import block_traces, value_traces
+from iodyno.formats import value_traces
 from iodyno.formats.mistakes import Path
+from iodyno.loads.disk.formats import block_traces
 
 if TYPE_CHECKING:
     from iodyno.formats.experiment_sections import Reading

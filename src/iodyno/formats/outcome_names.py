@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from iodyno.core.disk_outcomes import NAMES_OF_DISKS, ONLY_OF_DISKS
 from iodyno.core.outcome import OF_BYSTANDER, OUTCOMES, not_of, split_beside
 from iodyno.core.workload import WORKLOADS
 from iodyno.formats.mistakes import found, listed, nearest, unknown
+from iodyno.loads.disk.core.outcomes import NAMES_OF_DISKS, ONLY_OF_DISKS
 
 _OF_NETWORKS = frozenset(OUTCOMES) - ONLY_OF_DISKS
 _LISTED_CHARACTERS = 1500  # chosen: half a screen

@@ -13,9 +13,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, Self
 
-from iodyno.core.disk_parameters import kind_of
 from iodyno.core.errors import AccessError, Interrupted, PreflightError
 from iodyno.hosts.access import Access, AgentProgram, AgentStreams, end_at_once, ended
+from iodyno.loads.disk.core.parameters import kind_of
 
 GIVEN_UP_S = 30.0
 """Time that the removal of a layout that is given up may take (chosen: a file of a terabyte, on a slow disk)."""

@@ -24,6 +24,7 @@ from iodyno.analysis.summary import CampaignSummary, HostSummary, PointSummary, 
 from iodyno.analysis.trial_views import SHOWN_BY_ITSELF, TRIALS_MOST, TrialStudy, shown_points, study_trials
 from iodyno.core.errors import StoreError
 from iodyno.core.limiter import Finding
+from iodyno.loads.disk.report.tables import COST, machines_of, tile_outcomes
 from iodyno.loads.files.report.section import flowop_sentences
 from iodyno.loads.script.report.section import script_sentences, script_tables
 from iodyno.report.answer import answer
@@ -46,7 +47,6 @@ from iodyno.report.page_script import page_script, page_script_source, shorter_s
 from iodyno.report.path_facts import path_rows
 from iodyno.report.sentence import Sentence
 from iodyno.report.sentences import extremes, sentences
-from iodyno.report.storage import COST, machines_of, tile_outcomes
 from iodyno.report.tables import RATES, Table, load_tables, outcome_table, rate_outcome
 from iodyno.report.terminal import tier_note
 from iodyno.report.trial_panels.section import Panels, drawings_of

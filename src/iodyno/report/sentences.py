@@ -12,6 +12,7 @@ from iodyno.analysis.summary import CampaignSummary, PointSummary
 from iodyno.core.factor import VARIANT
 from iodyno.core.outcome import Estimate
 from iodyno.core.workload import Level
+from iodyno.loads.disk.report.tables import asks_mean_time, machines_of, storage_sentences
 from iodyno.report.block_size import block_size_sentences
 from iodyno.report.bystander import bystander_sentences
 from iodyno.report.class_sentences import busy_by_class, part_of, what_makes_it
@@ -26,7 +27,6 @@ from iodyno.report.peak import peak_sentences
 from iodyno.report.search import search_sentences
 from iodyno.report.sentence import About
 from iodyno.report.sentence import Sentence as Sentence
-from iodyno.report.storage import asks_mean_time, machines_of, storage_sentences
 from iodyno.report.tables import RATES, SPLIT, rate_outcome
 from iodyno.report.void import claimed, points_not_void
 from iodyno.report.wall import wall_sentences

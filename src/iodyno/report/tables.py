@@ -9,6 +9,7 @@ from iodyno.analysis.summary import CampaignSummary, PointSummary, unit_of
 from iodyno.core.factor import VARIANT
 from iodyno.core.outcome import OUTCOMES, Estimate, split_beside
 from iodyno.core.workload import DISK
+from iodyno.loads.disk.report.tables import storage_names, storage_tables
 from iodyno.loads.files.report.section import flowop_tables
 from iodyno.report.bystander import bystander_columns
 from iodyno.report.cost_words import COSTS, cost_outcome, is_exchange
@@ -16,7 +17,6 @@ from iodyno.report.fairness import FAIRNESS, tells_fairness
 from iodyno.report.layout import SHORT, Layout, layout_of, sections
 from iodyno.report.limiter import cell as limiter_cell
 from iodyno.report.numbers import Scale, details, scale_of, with_interval
-from iodyno.report.storage import storage_names, storage_tables
 from iodyno.report.table import Cell as Cell
 from iodyno.report.table import Column as Column
 from iodyno.report.table import Table as Table

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from iodyno.analysis.summary import CampaignSummary
+from iodyno.loads.disk.report.tables import COST, machines_of
 from iodyno.report.figures.panel import Figure, estimates, interval_note
-from iodyno.report.storage import COST, machines_of
 
 
 def figure(summary: CampaignSummary) -> Figure | None:

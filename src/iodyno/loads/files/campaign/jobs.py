@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from iodyno.campaign.disk_job import block_of
-from iodyno.core.disk_parameters import target_of
 from iodyno.core.experiment import WorkloadSpec
 from iodyno.core.tunable import named
 from iodyno.core.volume import CREATE_FILES
 from iodyno.core.workload import FILES, Level
+from iodyno.loads.disk.campaign.jobs import block_of
+from iodyno.loads.disk.core.parameters import target_of
 from iodyno.loads.files.core.binding import bound
 from iodyno.loads.files.core.bound import Bound
 from iodyno.loads.files.core.parameters import RESERVED, kinds_of

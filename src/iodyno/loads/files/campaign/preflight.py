@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 
-from iodyno.campaign.preflight_disk import Settings, machines
 from iodyno.campaign.preflight_lines import Line, line, mib, or_unknown
 from iodyno.campaign.testbed import Testbed
 from iodyno.core.workload import Level
 from iodyno.hosts.target import TargetKeeper
+from iodyno.loads.disk.campaign.preflight import Settings, machines
 from iodyno.loads.files.campaign import jobs as file_job
 
 _SPARE_THREADS = 32

@@ -12,17 +12,17 @@ from typing import Any
 
 from iodyno.core import quantity
 from iodyno.core.errors import ExperimentError
-from iodyno.formats.fio import numbers
-from iodyno.formats.fio.fields import cpu_mask, cpus, direction, size_range
-from iodyno.formats.fio.file_engines import FILE_ENGINES, WholeFiles
-from iodyno.formats.fio.ini import Section
-from iodyno.formats.fio.options import CARRIED, CHECKS, NAMES, REFUSED, SWITCHES, WITHOUT_EFFECT, known
-from iodyno.formats.fio.places import PATTERNS, PlaceReading
-from iodyno.formats.fio.rates import rates
-from iodyno.formats.fio.reading import Wrong, WrongError, mistakes_of, of_jobs
-from iodyno.formats.fio.targets import Targets
-from iodyno.formats.fio.together import check
 from iodyno.formats.mistakes import error, found, nearest, unknown
+from iodyno.loads.disk.fio import numbers
+from iodyno.loads.disk.fio.fields import cpu_mask, cpus, direction, size_range
+from iodyno.loads.disk.fio.file_engines import FILE_ENGINES, WholeFiles
+from iodyno.loads.disk.fio.ini import Section
+from iodyno.loads.disk.fio.options import CARRIED, CHECKS, NAMES, REFUSED, SWITCHES, WITHOUT_EFFECT, known
+from iodyno.loads.disk.fio.places import PATTERNS, PlaceReading
+from iodyno.loads.disk.fio.rates import rates
+from iodyno.loads.disk.fio.reading import Wrong, WrongError, mistakes_of, of_jobs
+from iodyno.loads.disk.fio.targets import Targets
+from iodyno.loads.disk.fio.together import check
 
 ENGINES: Mapping[str, str] = {
     "psync": "pread", "sync": "pread", "vsync": "pread", "pvsync": "pread", "pvsync2": "preadv2", "libaio": "aio",

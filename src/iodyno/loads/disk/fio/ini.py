@@ -12,9 +12,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from iodyno.core.errors import ExperimentError
-from iodyno.formats.fio.numbers import computed
 from iodyno.formats.given_file import head_of, read_given
 from iodyno.formats.mistakes import Mistake, error, found, listed, nearest
+from iodyno.loads.disk.fio.numbers import computed
 
 MAX_BYTES = 1 << 20
 MAX_JOBS = 1000

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from iodyno.core import disk_parameters
 from iodyno.core.parameter import Level
 from iodyno.core.workload import DISK
-from iodyno.formats.fio.reading import SectionReading
+from iodyno.loads.disk.core import parameters as disk_parameters
+from iodyno.loads.disk.fio.reading import SectionReading
 
 _OPTIONS: Mapping[str, tuple[str, ...]] = {
     "align": ("blockalign",),

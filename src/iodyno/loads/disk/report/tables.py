@@ -15,11 +15,11 @@ from iodyno.core.outcome import Estimate
 from iodyno.core.volume import ROLES
 from iodyno.core.warnings import WarningCode
 from iodyno.core.workload import FILES
+from iodyno.loads.disk.report.served import served_table
 from iodyno.report.layout import Layout, layout_of, place_name, sections
 from iodyno.report.limiter import cell as limiter_cell
 from iodyno.report.numbers import between, details, digits, with_interval
 from iodyno.report.sentence import Sentence
-from iodyno.report.served import served_table
 from iodyno.report.table import Cell, Column, Table
 from iodyno.report.void import MARK, WHY, is_void
 

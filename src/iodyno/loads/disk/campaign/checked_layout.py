@@ -12,13 +12,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from iodyno.campaign.disk_job import CHECK_SEED, block_of, writes
 from iodyno.campaign.testbed import Testbed
-from iodyno.core.disk_parameters import kind_of, paths_of
 from iodyno.core.errors import PreflightError, TrialError
 from iodyno.core.experiment import Windows
 from iodyno.core.workload import Level
 from iodyno.hosts.target import Checks, TargetKeeper
+from iodyno.loads.disk.campaign.jobs import CHECK_SEED, block_of, writes
+from iodyno.loads.disk.core.parameters import kind_of, paths_of
 
 _CHUNK_BYTES = 1 << 20
 _SECTOR_BYTES = 512

@@ -10,10 +10,10 @@ from functools import partial
 from typing import Any
 
 from iodyno.core import quantity
-from iodyno.formats.fio import numbers
-from iodyno.formats.fio.ini import Key
-from iodyno.formats.fio.reading import SectionReading
 from iodyno.formats.mistakes import found, unknown
+from iodyno.loads.disk.fio import numbers
+from iodyno.loads.disk.fio.ini import Key
+from iodyno.loads.disk.fio.reading import SectionReading
 
 _LAWS = {"linear": "constant", "poisson": "poisson"}
 _ROUNDED = Fraction(1, 100)

@@ -8,15 +8,15 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from iodyno.campaign.disk_job import block_of, trace_of
 from iodyno.campaign.preflight_lines import Line, line, mib, or_unknown
 from iodyno.campaign.testbed import Testbed
-from iodyno.core import disk_parameters
-from iodyno.core.disk_parameters import kind_of
 from iodyno.core.errors import PreflightError, TrialError
 from iodyno.core.experiment import Windows
 from iodyno.core.warnings import Warning, WarningCode
 from iodyno.core.workload import Level
+from iodyno.loads.disk.campaign.jobs import block_of, trace_of
+from iodyno.loads.disk.core import parameters as disk_parameters
+from iodyno.loads.disk.core.parameters import kind_of
 from iodyno.session.sent import SentRecord
 
 _SPARE_THREADS = 32

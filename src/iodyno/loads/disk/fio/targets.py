@@ -8,8 +8,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path, PurePath
 
-from iodyno.formats.fio.ini import Section
 from iodyno.formats.mistakes import found
+from iodyno.loads.disk.fio.ini import Section
 
 MOST_FILES = 64
 """Of a job (chosen: more are a fileset)."""

@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from iodyno.formats.fio import numbers
-from iodyno.formats.fio.fields import direction
-from iodyno.formats.fio.ini import Key, Section
 from iodyno.formats.mistakes import Mistake, found
+from iodyno.loads.disk.fio import numbers
+from iodyno.loads.disk.fio.fields import direction
+from iodyno.loads.disk.fio.ini import Key, Section
 
 _T = TypeVar("_T")
 

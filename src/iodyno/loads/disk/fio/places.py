@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from iodyno.core import quantity
-from iodyno.formats.fio import numbers
-from iodyno.formats.fio.ini import Section
-from iodyno.formats.fio.reading import SectionReading, WrongError
-from iodyno.formats.fio.targets import MOST_FILES, Targets, names_of
 from iodyno.formats.mistakes import found, unknown
+from iodyno.loads.disk.fio import numbers
+from iodyno.loads.disk.fio.ini import Section
+from iodyno.loads.disk.fio.reading import SectionReading, WrongError
+from iodyno.loads.disk.fio.targets import MOST_FILES, Targets, names_of
 
 PATTERNS: Mapping[str, tuple[bool, float]] = {
     "read": (False, 100.0),

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Container, Mapping
 
-from iodyno.core import distribution, quantity, replay
+from iodyno.core import distribution, quantity
 from iodyno.core.parameter import Level, Parameter
 from iodyno.core.volume import CREATE_FILES, VOLUMES
+from iodyno.loads.disk.core import replay
 
 NULL_TARGET = "null"
 """A target without a system call: what the loop itself costs."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from iodyno.formats.fio import numbers
 from iodyno.formats.mistakes import found
+from iodyno.loads.disk.fio import numbers
 
 
 def direction(written: str, reads: float, default: str = "", what: str = "sizes") -> str:

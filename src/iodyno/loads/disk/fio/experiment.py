@@ -12,10 +12,10 @@ from typing import Any
 from iodyno.core import quantity
 from iodyno.core.errors import ExperimentError
 from iodyno.core.workload import DISK
-from iodyno.formats.fio.ini import Section
-from iodyno.formats.fio.jobs import DEFAULT_SECONDS, Job, jobs_of
-from iodyno.formats.fio.reading import of_jobs
 from iodyno.formats.mistakes import listed, nearest
+from iodyno.loads.disk.fio.ini import Section
+from iodyno.loads.disk.fio.jobs import DEFAULT_SECONDS, Job, jobs_of
+from iodyno.loads.disk.fio.reading import of_jobs
 from iodyno.loads.files.wml.experiment import CLIENT, hosts_keys
 
 Keys = dict[str, Any]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from iodyno.core import disk_parameters
 from iodyno.core.experiment import WorkloadSpec
 from iodyno.core.factor import Factor
 from iodyno.core.volume import CREATE_FILES, FOR_MANY, MAY_BE_SLOWER, MAY_KEEP_NOTHING, MOST_CLIENTS
@@ -13,6 +12,7 @@ from iodyno.core.workload import DISK, FILES, WORKLOADS, Workload
 from iodyno.formats import experiment_model as model
 from iodyno.formats.factor_points import points, varied_at
 from iodyno.formats.mistakes import Path, found, unknown
+from iodyno.loads.disk.core import parameters as disk_parameters
 from iodyno.loads.files.core.parameters import kinds_of, workload_of
 from iodyno.loads.files.formats import program as program_section
 

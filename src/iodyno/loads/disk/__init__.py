@@ -1,0 +1,1 @@
+"""The load that reads and writes blocks of files and devices."""

@@ -1,0 +1,1 @@
+"""Job of a load on disks, its targets and volumes, and checks before the first trial."""

@@ -1,0 +1,1 @@
+"""Parameters and outcomes of a load on disks."""

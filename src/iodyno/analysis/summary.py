@@ -19,17 +19,17 @@ from iodyno.analysis.interval import estimate
 from iodyno.analysis.limiter import verdict
 from iodyno.analysis.limiter.elasticity import proofs_of
 from iodyno.analysis.measured import Measured
-from iodyno.analysis.outcomes import OF_DISK_HOST, OF_DISK_TRIAL, OF_HOST, OF_TRIAL
 from iodyno.analysis.pooled_spread import pooled_spread
 from iodyno.analysis.seen_trials import Seen, look_at, trial_warnings
 from iodyno.analysis.stacks import what_lacks
 from iodyno.analysis.wall import Wall, walls_of
 from iodyno.core.decision import Rule, Standing, UntilSpec
 from iodyno.core.limiter import UNKNOWN, Finding, Verdict
-from iodyno.core.outcome import OF_BYSTANDER, OUTCOMES, Estimate, bystanders_of, not_of
+from iodyno.core.outcome import OUTCOMES, Estimate, bystanders_of
 from iodyno.core.search import Found, Goal, SearchSpec
 from iodyno.core.warnings import Warning, WarningCode
 from iodyno.core.workload import Level
+from iodyno.loads.base.analysis import load_of
 from iodyno.loads.files.analysis.flowops import FoundProgram, programs_of
 from iodyno.loads.script.analysis.results import FoundScript, scripts_of
 
@@ -170,18 +170,13 @@ class CampaignSummary:
     named: tuple[str, ...] = ()
 
     @property
-    def on_disks(self) -> bool:
-        """True where the load needs no other end: it reads and writes."""
-        return bool(self.workload.get("hosts"))
-
-    @property
     def rate(self) -> str:
         """The outcome that is the rate of the load."""
-        return "iops" if self.on_disks else "goodput_bits_per_s"
+        return load_of(self.workload).rate
 
     def host(self, role: str) -> HostSummary | None:
         """The host that sends (`send`) or receives (`receive`); of a load that needs no other end, the first client."""
-        role = "alone" if role == "send" and self.on_disks else role
+        role = load_of(self.workload).first_role if role == "send" else role
         return next((host for host in self.hosts if host.role == role), None)
 
 
@@ -549,27 +544,13 @@ def _trial(
 
 
 def _known_outcomes(dataset: Dataset) -> list[str]:
-    if on_disks(dataset):
-        return [*OF_DISK_TRIAL, *(f"{host}.{name}" for host in dataset.hosts for name in OF_DISK_HOST)]
-    of_hosts = (f"{host}.{name}" for host in dataset.hosts for name in OF_HOST)
-    return [
-        *(name for name in OF_TRIAL if name not in not_of(kind_of(dataset.experiment.get("workload")))),
-        *of_hosts,
-        *(
-            f"{beside}.{name}"
-            for beside, workload in bystanders_of(dataset.experiment).items()
-            for name in OF_BYSTANDER
-            if name not in not_of(kind_of(workload))
-        ),
-    ]
+    load = load_of(dataset.experiment.get("workload"))
+    return load.known(list(dataset.hosts), bystanders_of(dataset.experiment))
 
 
 def asked_outcomes(dataset: Dataset) -> tuple[str, ...]:
     """The outcomes that the experiment names; without any, goodput and the cost of every host."""
-    found = _named_outcomes(dataset)
-    if on_disks(dataset):
-        return found or ("iops", "service_time_p50_ns", "service_time_p99_ns")
-    return found or ("goodput_bits_per_s", *(f"{host}.cycles_per_kib" for host in dataset.hosts))
+    return _named_outcomes(dataset) or load_of(dataset.experiment.get("workload")).usual(list(dataset.hosts))
 
 
 def _named_outcomes(dataset: Dataset) -> tuple[str, ...]:
@@ -581,16 +562,6 @@ def _named_outcomes(dataset: Dataset) -> tuple[str, ...]:
     return tuple(name for name in dict.fromkeys(named) if name in known)
 
 
-def kind_of(workload: Mapping[str, Any] | None) -> str:
-    """Return the kind of a workload as it is stored."""
-    return str((workload or {}).get("kind", ""))
-
-
-def on_disks(dataset: Dataset) -> bool:
-    """Tell whether the load of the campaign needs no other end."""
-    return bool((dataset.experiment.get("workload") or {}).get("hosts"))
-
-
 def rate_outcome(dataset: Dataset) -> str:
     """The outcome that is the rate of the load: what it delivers, or does."""
-    return "iops" if on_disks(dataset) else "goodput_bits_per_s"
+    return load_of(dataset.experiment.get("workload")).rate

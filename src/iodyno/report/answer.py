@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from iodyno.analysis.summary import CampaignSummary
 from iodyno.core.limiter import UNKNOWN
-from iodyno.report.cost_words import is_exchange
+from iodyno.loads.base.report import load_of
 from iodyno.report.limiter import name_of
 from iodyno.report.sentence import About, Sentence
 
@@ -51,7 +51,7 @@ def answer(summary: CampaignSummary, said: Sequence[Sentence], figures: Sequence
     every = [*said, *(Sentence(text, about="limiter") for text in limiter_sentence(summary))]
     chosen: list[Sentence] = []
     order, asks_limiter = _ORDER, _ASKS_LIMITER.search(summary.question) is not None
-    if is_exchange(summary) and not asks_cost(summary):
+    if load_of(summary).asks and not asks_cost(summary):
         # Of who serves, how much it serves comes before what that costs.
         order = (_QUESTIONS, ("beside",), _RATE, ("cost",), ("change",))
     if any(sentence.about == "times" for sentence in said):

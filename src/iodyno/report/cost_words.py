@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from iodyno.analysis.summary import CampaignSummary, HostSummary
-from iodyno.core.workload import EXCHANGES
+from iodyno.loads.base.report import load_of
 
 
 @dataclass(frozen=True)
@@ -26,23 +26,17 @@ COSTS = {
 }
 
 
-def is_exchange(summary: CampaignSummary) -> bool:
-    """Tell whether requests are answered: then the cost is that of a request, and the host that answers is looked at first."""
-    return summary.workload.get("kind") in EXCHANGES
-
-
 def cost_outcome(summary: CampaignSummary) -> str:
     """The cost that is shown, without its host: of a request where there are some; else of a KByte in cycles where they are
     known, else in CPU time.
     """
-    ways = ("cycles_per_kib", "cpu_ns_per_kib")
-    for name in ("cpu_ns_per_operation", *ways) if is_exchange(summary) else ways:
+    for name in load_of(summary).costs:
         known = [f"{host.name}.{name}" for host in summary.hosts]
         if any(point.knows(outcome) for point in summary.points for outcome in known):
             return name
-    return ways[0]
+    return "cycles_per_kib"
 
 
 def subject(summary: CampaignSummary) -> HostSummary | None:
     """The host whose cost is told first: the one that answers requests, or sends a stream; the first client of disks."""
-    return summary.host("receive" if is_exchange(summary) else "send")
+    return summary.host(load_of(summary).subject)

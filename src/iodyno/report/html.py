@@ -24,12 +24,10 @@ from iodyno.analysis.summary import CampaignSummary, HostSummary, PointSummary, 
 from iodyno.analysis.trial_views import SHOWN_BY_ITSELF, TRIALS_MOST, TrialStudy, shown_points, study_trials
 from iodyno.core.errors import StoreError
 from iodyno.core.limiter import Finding
-from iodyno.loads.disk.report.tables import COST, machines_of, tile_outcomes
-from iodyno.loads.files.report.section import flowop_sentences
-from iodyno.loads.script.report.section import script_sentences, script_tables
+from iodyno.loads.base.report import load_of
 from iodyno.report.answer import answer
 from iodyno.report.cost_model import cost_section
-from iodyno.report.cost_words import COSTS, cost_outcome, subject
+from iodyno.report.cost_words import cost_outcome
 from iodyno.report.deferred import Deferred, fitted
 from iodyno.report.figures import FIGURES, cut, draw
 from iodyno.report.finite_buffer import buffer_tables
@@ -41,13 +39,13 @@ from iodyno.report.json import as_json
 from iodyno.report.layout import figure_layout, layout_of, line_name, place_name
 from iodyno.report.limiter import Line, lines, name_of, short
 from iodyno.report.method import method_rows
-from iodyno.report.numbers import digits, quantity, with_interval
+from iodyno.report.numbers import quantity, with_interval
 from iodyno.report.observer import observer_note
 from iodyno.report.page_script import page_script, page_script_source, shorter_style
 from iodyno.report.path_facts import path_rows
 from iodyno.report.sentence import Sentence
 from iodyno.report.sentences import extremes, sentences
-from iodyno.report.tables import RATES, Table, load_tables, outcome_table, rate_outcome
+from iodyno.report.tables import Table, load_tables, outcome_table
 from iodyno.report.terminal import tier_note
 from iodyno.report.trial_panels.section import Panels, drawings_of
 from iodyno.report.void import claimed, void_costs
@@ -144,11 +142,7 @@ def page(
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    tables = [
-        *script_tables(summary.scripts),
-        *load_tables(summary),
-        *buffer_tables(summary),
-    ]
+    tables = [*load_tables(summary), *buffer_tables(summary)]
     every = outcome_table(summary)
     study = functions or FunctionStudy()
     found = examine_points(trials.points) if trials else ()
@@ -167,13 +161,14 @@ def page(
     failed = [trial for trial in summary.trials if trial.status != "finished"]
     held = {
         "s": summary,
+        "load": load_of(summary),
         "functions": function_section(summary, study),
         "script_sources": " ".join(sources),
         "script": Markup(page_script()),
         "style": Markup(_style("style.css", *(["functions.css"] if study else []))),
         "tiles": tiles(summary),
         "answer": said,
-        "script_sentences": [*script_sentences(summary.scripts), *flowop_sentences(summary.programs)],
+        "script_sentences": load_of(summary).remarks(summary),
         "picture": picture,
         "beside": _beside(len(picture["panels"])) if picture else 0,
         "figures": {
@@ -258,50 +253,21 @@ def _hidden(summary: CampaignSummary, found: Sequence[MapFindings]) -> list[Sent
 
 
 def tiles(summary: CampaignSummary) -> list[Tile]:
-    """The ends of the range: cheapest and costliest KiB of the sender (request of the server), highest rate."""
-    layout, rate = layout_of(summary), rate_outcome(summary)
-    if summary.on_disks:
-        return _disk_tiles(summary)
-    first, one = subject(summary), COSTS[cost_outcome(summary)].one
-    cost = f"{first.name}.{cost_outcome(summary)}" if first else ""
-    found = []
-    for outcome, what, wanted in (
-        (cost, f"Lowest cost per {one}", 0),
-        (cost, f"Highest cost per {one}", 1),
-        (rate, f"Highest {RATES[rate]}", 1),
-    ):
-        # What the sentence beside says, too: an end of the range is none of which nothing is claimed.
-        ends = extremes(claimed(summary, outcome), outcome) if outcome else None
-        if ends is None or (ends[0] is ends[1] and wanted == 0):
-            continue
-        point = ends[wanted]
-        estimate = point.outcomes[outcome]
-        shown = with_interval(estimate, outcome, unit=False)
-        value, _, interval = shown.partition(" ±") if " ±" in shown else shown.partition(" [")
-        unit = quantity(estimate.estimate, estimate.unit, outcome).rpartition(" ")[2]
-        sign = "±" if " ±" in shown else "[" if " [" in shown else ""
-        host = f", {first.name}" if first and outcome == cost else ""
-        only = f"A {one}" if outcome == cost else RATES[rate].capitalize()
-        name = only if ends[0] is ends[1] else what
-        found.append(Tile(name + host, value, unit, f"{sign}{interval}", place_name(point, layout.factors)))
-    return found
-
-
-def _disk_tiles(summary: CampaignSummary) -> list[Tile]:
-    """The ends of the range of a load on disks."""
+    """The ends of the range of rate and cost."""
     layout, found = layout_of(summary), []
-    for outcome, only, several, wanted in tile_outcomes(summary):
-        ends = extremes(claimed(summary, outcome), outcome)
-        if ends is None:
+    for end in load_of(summary).ends(summary):
+        # What the sentence beside says, too: an end of the range is none of which nothing is claimed.
+        ends = extremes(claimed(summary, end.outcome), end.outcome)
+        if ends is None or (ends[0] is ends[1] and not end.most):
             continue
-        name = outcome.rpartition(".")[2]
-        estimate = ends[wanted].outcomes[outcome]
-        shown = with_interval(estimate, name, unit=False)
+        point = ends[end.most]
+        estimate = point.outcomes[end.outcome]
+        shown = with_interval(estimate, end.outcome, unit=False)
         value, _, interval = shown.partition(" ±") if " ±" in shown else shown.partition(" [")
+        unit = quantity(estimate.estimate, estimate.unit, end.outcome).rpartition(" ")[2]
         sign = "±" if " ±" in shown else "[" if " [" in shown else ""
-        unit = quantity(estimate.estimate, estimate.unit, name).rpartition(" ")[2]
-        what = only if ends[0] is ends[1] else several
-        found.append(Tile(what, value, unit, f"{sign}{interval}", place_name(ends[wanted], layout.factors)))
+        name = end.only if ends[0] is ends[1] else end.several
+        found.append(Tile(name, value, unit, f"{sign}{interval}", place_name(point, layout.factors)))
     return found
 
 
@@ -374,33 +340,10 @@ def _figures(summary: CampaignSummary) -> list[dict[str, Any]]:
 
 
 def _trial_row(summary: CampaignSummary, trial: TrialSummary, panels: Mapping[str, Panels]) -> TrialRow:
-    layout = layout_of(summary)
-    first, cost = subject(summary), cost_outcome(summary)
-    if summary.on_disks:
-        return _disk_row(summary, trial, panels)
     levels = PointSummary(trial.point, {}, trial.labels, {}, (), 0, 0)
-    outcome = f"{first.name}.{cost}" if first else ""
-    value = trial.outcomes.get(outcome)
-    return TrialRow(
-        trial=trial,
-        place=place_name(levels, layout.factors),
-        goodput=quantity(trial.outcomes.get("goodput_bits_per_s"), "bit/s"),
-        cost="–" if value is None else f"{digits(value)} {COSTS[cost].unit}",
-        panels=panels.get(trial.name),
-    )
-
-
-def _disk_row(summary: CampaignSummary, trial: TrialSummary, panels: Mapping[str, Panels]) -> TrialRow:
-    levels = PointSummary(trial.point, {}, trial.labels, {}, (), 0, 0)
-    machine = next(iter(machines_of(summary)), "")
-    value = trial.outcomes.get(f"{machine}.{COST}")
-    return TrialRow(
-        trial=trial,
-        place=place_name(levels, layout_of(summary).factors),
-        goodput=quantity(trial.outcomes.get("iops"), "1/s"),
-        cost="–" if value is None else f"{digits(value)} us/IO",
-        panels=panels.get(trial.name),
-    )
+    rate, cost = load_of(summary).trial(summary, trial)
+    place = place_name(levels, layout_of(summary).factors)
+    return TrialRow(trial, place, rate, cost, panels.get(trial.name))
 
 
 def _spans(table: Table) -> list[tuple[str, int]]:

@@ -12,8 +12,7 @@ from typing import Any
 from iodyno.analysis.summary import CampaignSummary, PointSummary, TrialSummary
 from iodyno.analysis.wall import Wall
 from iodyno.core.warnings import Warning
-from iodyno.loads.files.report.section import program_json
-from iodyno.loads.script.report.section import script_json
+from iodyno.loads.base.report import load_of
 from iodyno.report.cost_model import study_json
 from iodyno.report.decision import decision_json
 from iodyno.report.estimate_json import estimate_values as estimate_values
@@ -65,8 +64,7 @@ def campaign(summary: CampaignSummary) -> dict[str, Any]:
         **({"finite_buffer": finite_buffer_json(summary.finite_buffer)} if summary.finite_buffer else {}),
         **({"fits": [fit_values(found) for found in summary.fits]} if summary.fits else {}),
         **({"cost_model": study_json(summary.costs)} if summary.costs else {}),
-        **({"programs": [program_json(found) for found in summary.programs]} if summary.programs else {}),
-        **({"scripts": [script_json(found) for found in summary.scripts]} if summary.scripts else {}),
+        **load_of(summary).json(summary),
         "points": [_point(point) for point in summary.points],
         "trials": [_trial(trial) for trial in summary.trials],
         "background": {

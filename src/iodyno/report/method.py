@@ -10,6 +10,7 @@ from iodyno.analysis.cpu_classes import TIER_NOTES
 from iodyno.analysis.summary import CampaignSummary
 from iodyno.core.factor import parameter_of
 from iodyno.core.quantity import counted
+from iodyno.loads.base.report import load_of
 from iodyno.loads.script.core.parameters import workload_of_stored
 from iodyno.report.numbers import quantity
 from iodyno.report.observer import observer_note
@@ -31,16 +32,11 @@ def _rows(summary: CampaignSummary) -> Iterator[tuple[str, str]]:
     order = f"; order of the trials drawn with seed {summary.seed}" if summary.seed is not None else ""
     points, trials = counted(len(summary.points), "point"), counted(summary.planned, "trial")
     yield "Design", f"{kind}, {points}, {trials} planned, {finished} finished{order}"
-    yield "Load", _of_disks(summary) if summary.on_disks else _pairs(summary.workload)
+    yield "Load", load_of(summary).described(summary)
     yield "Read as", "; ".join(summary.notes)
     windows = [f"{_words(name)} {quantity(ns, 'ns')}" for name, ns in summary.windows.items() if ns]
     yield "Windows of a trial", ", ".join(windows)
-    yield (
-        "Rate",
-        "operations that were complete in the measured window, over its length on each client's clock; of all clients the sum"
-        if summary.on_disks
-        else "goodput: payload that the receiving application got in the measured window, over its length on that host's clock",
-    )
+    yield "Rate", load_of(summary).rate_is
     why = f" ({summary.accounting.why})" if summary.accounting.why else ""
     yield (
         "CPU time",
@@ -81,7 +77,7 @@ def changes_note(summary: CampaignSummary) -> str:
     )
 
 
-def _of_disks(summary: CampaignSummary) -> str:
+def of_clients(summary: CampaignSummary) -> str:
     """Kind, clients, and settings as people write them."""
     workload = workload_of_stored(summary.workload)
     clients = [str(name) for name in summary.workload.get("hosts") or ()]
@@ -102,7 +98,7 @@ def _listed(texts: Iterator[str]) -> str:
     return "; ".join(found[:4]) + more
 
 
-def _pairs(values: Mapping[str, Any]) -> str:
+def pairs(values: Mapping[str, Any]) -> str:
     """Keys with what they hold, settings as people write them."""
     workload = workload_of_stored(values)
     parts = []

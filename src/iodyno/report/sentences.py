@@ -12,11 +12,11 @@ from iodyno.analysis.summary import CampaignSummary, PointSummary
 from iodyno.core.factor import VARIANT
 from iodyno.core.outcome import Estimate
 from iodyno.core.workload import Level
-from iodyno.loads.disk.report.tables import asks_mean_time, machines_of, storage_sentences
+from iodyno.loads.base.report import load_of
 from iodyno.report.block_size import block_size_sentences
 from iodyno.report.bystander import bystander_sentences
 from iodyno.report.class_sentences import busy_by_class, part_of, what_makes_it
-from iodyno.report.cost_words import COSTS, cost_outcome, is_exchange, subject
+from iodyno.report.cost_words import COSTS, cost_outcome, subject
 from iodyno.report.decision import decision_sentence
 from iodyno.report.fairness import fairness_sentences
 from iodyno.report.finite_buffer import buffer_sentences
@@ -28,7 +28,7 @@ from iodyno.report.search import search_sentences
 from iodyno.report.sentence import About
 from iodyno.report.sentence import Sentence as Sentence
 from iodyno.report.tables import RATES, SPLIT, rate_outcome
-from iodyno.report.void import claimed, points_not_void
+from iodyno.report.void import points_not_void
 from iodyno.report.wall import wall_sentences
 
 Case = tuple[str, Change]
@@ -37,10 +37,12 @@ _UNITS = {"cycles/KiB": "cycles", "ns/KiB": "ns of CPU", "ns/operation": "ns of 
 
 
 def sentences(summary: CampaignSummary) -> list[Sentence]:
-    """Return the answers of the campaign: cost, its change with every factor, goodput, and where the CPU time goes."""
-    layout = layout_of(summary)
-    if summary.on_disks:
-        return _of_disks(summary, layout)
+    """Return the findings of the campaign: cost, its change with every factor, rate, and where the CPU time goes."""
+    return load_of(summary).sentences(summary, layout_of(summary))
+
+
+def of_hosts(summary: CampaignSummary, layout: Layout) -> list[Sentence]:
+    """Return the findings of a load between hosts."""
     cost = cost_outcome(summary)
     told: tuple[tuple[About, Iterator[str]], ...] = (
         ("search", iter(search_sentences(summary))),
@@ -55,9 +57,11 @@ def sentences(summary: CampaignSummary) -> list[Sentence]:
     own = {host.name: replace(summary, points=points_not_void(summary, host.name)) for host in summary.hosts}
     first, one = subject(summary), COSTS[cost].one
     for host in sorted(summary.hosts, key=lambda host: host is not first):
-        costs = _range(own[host.name], layout, f"{host.name}.{cost}", f"On {host.name}, a {one} costs")
+        costs = range_sentences(
+            own[host.name], layout, f"{host.name}.{cost}", f"On {host.name}, a {one} costs"
+        )
         found += (replace(sentence, about="cost") for sentence in costs)
-        found += _void(own[host.name], summary, host.name)
+        found += void_sentences(own[host.name], summary, host.name)
     if first is not None:
         outcome, what = f"{first.name}.{cost}", f"the cost of a {one} on {first.name}"
         for factor in layout.lines:
@@ -71,13 +75,15 @@ def sentences(summary: CampaignSummary) -> list[Sentence]:
     whole = "Goodput" if word == "goodput" else f"The {word}"
     # Of a closed loop of requests the wall says from which load on the rate no longer rises.
     found += () if summary.walls else peak_sentences(summary, layout, rate, whole)
-    found += (replace(sentence, about="rate") for sentence in _range(summary, layout, rate, f"{whole} is"))
+    found += (
+        replace(sentence, about="rate") for sentence in range_sentences(summary, layout, rate, f"{whole} is")
+    )
     for factor in (factor for factor in layout.lines if not factor.numeric):
         found += _across(summary, layout, factor, rate, whole[:1].lower() + whole[1:])
     if first is not None:
         found += _where_time_goes(own[first.name], layout, first.name, f"{first.name}.{cost}")
     # By class it is told of a KiB only.
-    for host in summary.hosts if not is_exchange(summary) else ():
+    for host in summary.hosts if not load_of(summary).asks else ():
         ends = extremes(own[host.name], f"{host.name}.cpu_ns_per_kib")
         found += map(Sentence, what_makes_it(layout, *ends, host.name)) if ends else ()
     found += map(Sentence, fairness_sentences(summary))
@@ -99,44 +105,21 @@ _KINDS = {"latency_from_schedule": "latency from schedule", "latency": "latency"
 
 def _of_times(summary: CampaignSummary, layout: Layout) -> Iterator[Sentence]:
     """Describe the times of requests, where one is the first outcome that the experiment names: its range, then its changes."""
-    outcome = summary.asked[0] if summary.asked and is_exchange(summary) else ""
+    outcome = summary.asked[0] if summary.asked and load_of(summary).asks else ""
     kind, _, statistic = outcome.removesuffix("_ns").rpartition("_")
     if kind not in _KINDS or statistic not in _TIMES:
         return
     what = f"the {_TIMES[statistic].format(_KINDS[kind])} of a request"
-    ranges = _range(summary, layout, outcome, f"{what[:1].upper()}{what[1:]} is")
+    ranges = range_sentences(summary, layout, outcome, f"{what[:1].upper()}{what[1:]} is")
     yield from (replace(sentence, about="times") for sentence in ranges)
-    changes = _of_factors(summary, layout, outcome, what, summary)
+    changes = factor_sentences(summary, layout, outcome, what, summary)
     yield from (replace(sentence, about="change") for sentence in changes)
 
 
-def _of_disks(summary: CampaignSummary, layout: Layout) -> list[Sentence]:
-    """Return the findings of a load that needs no other end."""
-    found = [Sentence(decision_sentence(summary.decision), about="decision")] if summary.decision else []
-    found += (Sentence(text, about="search") for text in search_sentences(summary))
-    found += (Sentence(text, about="fit") for text in fit_sentences(summary))
-
-    def range_of(outcome: str, opening: str) -> Iterator[Sentence]:
-        of_host, _, name = outcome.rpartition(".")
-        about: About = "cost" if of_host else "rate" if name == "iops" else "more"
-        if asks_mean_time(summary) == outcome:
-            about = "times"
-        own = claimed(summary, outcome)
-        return (replace(one, about=about) for one in _range(own, layout, outcome, opening))
-
-    def along(outcome: str, what: str) -> Iterator[Sentence]:
-        own = claimed(summary, outcome)
-        return (replace(one, about="change") for one in _of_factors(own, layout, outcome, what, summary))
-
-    found += storage_sentences(summary, range_of, along)
-    for machine in machines_of(summary):
-        found += _void(replace(summary, points=points_not_void(summary, machine)), summary, machine)
-    return found or [Sentence("No trial finished, so nothing can be said.")]
-
-
-def _of_factors(
+def factor_sentences(
     summary: CampaignSummary, layout: Layout, outcome: str, what: str, every: CampaignSummary
 ) -> Iterator[Sentence]:
+    """Describe the change of an outcome with every factor."""
     for factor in layout.lines:
         yield from _across(summary, layout, factor, outcome, what, every)
     if layout.along is not None:
@@ -156,15 +139,17 @@ def extremes(summary: CampaignSummary, outcome: str) -> tuple[PointSummary, Poin
     return known[0], known[-1]
 
 
-def _void(own: CampaignSummary, summary: CampaignSummary, host: str) -> Iterator[Sentence]:
-    """Costs of which nothing is claimed."""
+def void_sentences(own: CampaignSummary, summary: CampaignSummary, host: str) -> Iterator[Sentence]:
+    """Yield the costs of which nothing is claimed."""
     without = len(summary.points) - len(own.points)
     if without:
         of = f" at {without} of {len(summary.points)} points" if len(summary.points) > 1 else ""
         yield Sentence(f"CPU cost of {host} is unreliable{of}: steal time > 1 %.")
 
 
-def _range(summary: CampaignSummary, layout: Layout, outcome: str, opening: str) -> Iterator[Sentence]:
+def range_sentences(
+    summary: CampaignSummary, layout: Layout, outcome: str, opening: str
+) -> Iterator[Sentence]:
     """The whole range of an outcome, with where it ends."""
     found = extremes(summary, outcome)
     if found is None:

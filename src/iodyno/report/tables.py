@@ -8,11 +8,9 @@ from dataclasses import replace
 from iodyno.analysis.summary import CampaignSummary, PointSummary, unit_of
 from iodyno.core.factor import VARIANT
 from iodyno.core.outcome import OUTCOMES, Estimate, split_beside
-from iodyno.core.workload import DISK
-from iodyno.loads.disk.report.tables import storage_names, storage_tables
-from iodyno.loads.files.report.section import flowop_tables
+from iodyno.loads.base.report import load_of
 from iodyno.report.bystander import bystander_columns
-from iodyno.report.cost_words import COSTS, cost_outcome, is_exchange
+from iodyno.report.cost_words import COSTS, cost_outcome
 from iodyno.report.fairness import FAIRNESS, tells_fairness
 from iodyno.report.layout import SHORT, Layout, layout_of, sections
 from iodyno.report.limiter import cell as limiter_cell
@@ -35,34 +33,33 @@ def rate_outcome(summary: CampaignSummary) -> str:
     """The rate that sentences, tiles and figures tell of: of `RATES` the one that the experiment names first; where it names
     none, requests answered, or goodput.
     """
-    for name in (*summary.asked, *(["operations_per_s"] if is_exchange(summary) else [])):
+    for name in (*summary.asked, *load_of(summary).rates):
         if name in RATES and any(point.knows(name) for point in summary.points):
             return name
     return "goodput_bits_per_s"
 
 
 def load_tables(summary: CampaignSummary) -> list[Table]:
-    """Return the tables of the load and its flowops: these first where they are the whole load, last where they are a part."""
-    flowops = flowop_tables(summary.programs)
-    source = [*source_tables(summary), *asked_tables(summary)]
-    return [*source, *flowops] if summary.workload.get("kind") == DISK.name else [*flowops, *source]
+    """Return the tables of the load, and of what it is made of."""
+    load = load_of(summary)
+    own = [*load.tables_before(summary), *source_tables(summary), *asked_tables(summary)]
+    return [*own, *load.tables_after(summary)]
 
 
 def asked_tables(summary: CampaignSummary) -> list[Table]:
     """The outcomes that the experiment names and no other table shows: a row per point; no table where there are none."""
-    names = [name for name in summary.named if name not in _shown(summary)]
+    shown = load_of(summary).shown(summary)
+    names = [name for name in summary.named if name not in shown]
     if not names:
         return []
     return [_of_outcomes(summary, names, "Asked for too", unit=True)]
 
 
-def _shown(summary: CampaignSummary) -> set[str]:
-    """The outcomes in the tables of `source_tables`."""
-    if summary.on_disks:
-        return set(storage_names(summary))
+def shown_of_hosts(summary: CampaignSummary) -> set[str]:
+    """The outcomes in the tables of `host_tables`."""
     hosts = [host.name for host in summary.hosts]
     own = [*SPLIT, "cpu_other_ratio", _cost_column(summary)]
-    more = _of_exchanges(summary) if is_exchange(summary) else _of_streams(summary)
+    more = load_of(summary).columns(summary)
     return {*(f"{host}.{name}" for host in hosts for name in own), *more, *bystander_columns(summary)}
 
 
@@ -73,13 +70,16 @@ def _cost_column(summary: CampaignSummary) -> str:
 
 
 def source_tables(summary: CampaignSummary) -> list[Table]:
+    """Return the tables of the points: a row for each."""
+    return load_of(summary).tables(summary)
+
+
+def host_tables(summary: CampaignSummary) -> list[Table]:
     """The source's own columns, a section per level: `#conn Wnd (usr/sys/intr/idle) cycles/Kbyte Throughput`.
 
     Both hosts are shown; ± is half the 95 % interval. Throughput is the goodput. Where requests are answered, a request is
     what costs, and their rate, their mean time and what else was asked for stand beside.
     """
-    if summary.on_disks:
-        return storage_tables(summary)
     layout = layout_of(summary)
     factors = _factor_columns(summary, layout)
     cost = _cost_column(summary)
@@ -92,7 +92,7 @@ def source_tables(summary: CampaignSummary) -> list[Table]:
                 Column("other", host.name, "% of the host's CPUs in tasks that are not the load's")
             )
         columns.append(Column(title, host.name, f"{COSTS[cost].figure}, background subtracted"))
-    more = _of_exchanges(summary) if is_exchange(summary) else _of_streams(summary)
+    more = load_of(summary).columns(summary)
     columns += more.values()
     beside = bystander_columns(summary)
     for name, (title, what) in beside.items():
@@ -176,7 +176,7 @@ _TIMES = {
 """Times of requests."""
 
 
-def _of_streams(summary: CampaignSummary) -> dict[str, Column]:
+def stream_columns(summary: CampaignSummary) -> dict[str, Column]:
     """Return the columns of a stream, by outcome."""
     asked = {"messages_per_s": _MESSAGES} if "messages_per_s" in summary.asked else {}
     return {"goodput_bits_per_s": _THROUGHPUT, **asked, **_fairness(summary)}
@@ -186,7 +186,7 @@ def _fairness(summary: CampaignSummary) -> dict[str, Column]:
     return {FAIRNESS: _FAIRNESS} if tells_fairness(summary) else {}
 
 
-def _of_exchanges(summary: CampaignSummary) -> dict[str, Column]:
+def request_columns(summary: CampaignSummary) -> dict[str, Column]:
     """Return the columns of requests, by outcome: rate, mean time, and what else was asked for that is of no single host."""
     found = {"operations_per_s": _REQUESTS, "goodput_bits_per_s": _BOTH_WAYS}
     share = _fairness(summary)

@@ -13,8 +13,7 @@ from iodyno.analysis.dataset import read_dataset
 from iodyno.analysis.summary import CampaignSummary, analyse
 from iodyno.core.quantity import counted
 from iodyno.core.warnings import WarningCode
-from iodyno.loads.files.report.section import flowop_sentences
-from iodyno.loads.script.report.section import script_sentences, script_tables
+from iodyno.loads.base.report import load_of
 from iodyno.report.finite_buffer import buffer_tables
 from iodyno.report.method import changes_note
 from iodyno.report.observer import observer_note
@@ -41,17 +40,13 @@ def print_tables(folder: Path | str, file: TextIO | None = None) -> None:
 def show_tables(summary: CampaignSummary, file: TextIO | None = None, more: Sequence[Sentence] = ()) -> None:
     """Prints a section per level, what can be said of them and `more`, and the warnings."""
     out = file or sys.stdout
-    for table in (
-        *script_tables(summary.scripts),
-        *load_tables(summary),
-        *buffer_tables(summary),
-    ):
+    for table in (*load_tables(summary), *buffer_tables(summary)):
         show_table(table, out)
-    rate = "" if summary.on_disks else " Throughput is goodput."
-    out.write(f"{_interval_note(summary)}{rate} {tier_note(summary)}\n\n")
+    load = load_of(summary)
+    out.write(f"{_interval_note(summary)}{load.note} {tier_note(summary)}\n\n")
     for sentence in (*sentences(summary), *more):
         out.write(f"{sentence.text}\n")
-    for text in (*script_sentences(summary.scripts), *flowop_sentences(summary.programs)):
+    for text in load.remarks(summary):
         out.write(f"{text}\n")
     out.write(f"{observer_note(summary)}\n")
     groups = [each for group in grouped(summary) for each in _with_reasons(group)]
@@ -107,7 +102,7 @@ def tier_note(summary: CampaignSummary) -> str:
     """State the source of the cycles and of the kinds of CPU time, as every number of them must; of a load on disks cycles are
     told only where they are asked for.
     """
-    if summary.on_disks and not any("cycle" in name for name in summary.asked):
+    if not load_of(summary).tells_cycles(summary):
         return CPU_TIERS[summary.accounting.tier]
     cycles = {
         "pmu": "Cycles are hardware cycles (tier pmu).",

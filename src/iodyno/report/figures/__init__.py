@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from iodyno.analysis.summary import CampaignSummary
+from iodyno.loads.base.report import load_of
 from iodyno.report.figures import (
     axes,
     cost_by_class,
@@ -34,11 +35,15 @@ AnyFigure = Figure | StackFigure | ScatterFigure
 
 @dataclass(frozen=True)
 class FigureEntry:
-    """A figure: its name, what makes it (None when the campaign has nothing to show in it), and the section it stands in."""
+    """A figure: its name, what makes it of a campaign whose load it is for, and the section it stands in."""
 
     name: str
-    make: Callable[[CampaignSummary], AnyFigure | None]
+    draws: Callable[[CampaignSummary], AnyFigure | None]
     section: Literal["cost", "load", "effects"]
+
+    def make(self, summary: CampaignSummary) -> AnyFigure | None:
+        """Return the figure of a campaign; None where it has nothing to show in it."""
+        return None if self.name in load_of(summary).not_drawn else self.draws(summary)
 
 
 FIGURES = (

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from iodyno.analysis.cpu_classes import NAMES
 from iodyno.analysis.summary import CampaignSummary, HostSummary, PointSummary
-from iodyno.core.outcome import Estimate
+from iodyno.loads.base.report import load_of
 from iodyno.report.figures.panel import factor_title, interval_note
 from iodyno.report.figures.stacks import REST, Layer, Stack, StackFigure, StackPanel
 from iodyno.report.layout import Layout, figure_layout, line_name, place_name
@@ -26,34 +26,8 @@ _LINES_MOST = 12
 
 
 def figure(summary: CampaignSummary) -> StackFigure | None:
-    """A panel for each host and each line of the other figures; one panel with both hosts when nothing varies. Of a disk:
-    the cost of an operation.
-    """
-    if not summary.on_disks:
-        return _figure(summary)
-    points = tuple(replace(point, outcomes=_of_operations(point)) for point in summary.points)
-    made = _figure(replace(summary, points=points))
-    if made is None:
-        return None
-    panels = tuple(replace(panel, y_title="CPU time, us per operation") for panel in made.panels)
-    return replace(made, title="CPU time of an operation by class", panels=panels)
-
-
-def _of_operations(point: PointSummary) -> dict[str, Estimate]:
-    """The outcomes, with the costs of an operation, in microseconds, in the place of those of a KiB."""
-    costs = {
-        name.replace("_ns_per_operation", "_ns_per_kib"): _in_us(found)
-        for name, found in point.outcomes.items()
-        if name.endswith("_ns_per_operation")
-    }
-    return {**point.outcomes, **costs}
-
-
-def _in_us(found: Estimate) -> Estimate:
-    estimate, low, high = (
-        None if one is None else one / 1e3 for one in (found.estimate, found.low, found.high)
-    )
-    return replace(found, estimate=estimate, low=low, high=high, unit="us")
+    """A panel for each host and each line of the other figures; one panel with both hosts when nothing varies."""
+    return load_of(summary).by_class(summary, _figure)
 
 
 def _figure(summary: CampaignSummary) -> StackFigure | None:

@@ -9,8 +9,6 @@ from iodyno.report.figures.panel import Figure, estimates, interval_note
 
 def figure(summary: CampaignSummary) -> Figure | None:
     """A panel for each host, on one scale."""
-    if summary.on_disks:
-        return None
     cost = cost_outcome(summary)
     ends = {"send": "sends", "receive": "receives"}
     titles = {

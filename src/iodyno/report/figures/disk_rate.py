@@ -8,9 +8,7 @@ from iodyno.report.figures.panel import Figure, estimates, interval_note
 
 
 def figure(summary: CampaignSummary) -> Figure | None:
-    """Operations per second beside the CPU time of one; None for a load on a network."""
-    if not summary.on_disks:
-        return None
+    """Operations per second beside the CPU time of one."""
     titles = {"iops": "all clients"}
     panels = estimates(summary, titles, "Operations")
     if not panels:

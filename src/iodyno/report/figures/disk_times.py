@@ -9,9 +9,7 @@ _QUANTILES = {"p50": "median", "p99": "99th percentile"}
 
 
 def figure(summary: CampaignSummary) -> Figure | None:
-    """Service times of reads, writes and fsyncs; None for a load on a network."""
-    if not summary.on_disks:
-        return None
+    """Service times of reads, writes and fsyncs."""
     panels: tuple[Panel, ...] = ()
     every: list[str] = []
     for kind in ("read", "write", "fsync"):

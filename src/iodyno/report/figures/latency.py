@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from iodyno.analysis.summary import CampaignSummary
-from iodyno.report.cost_words import is_exchange
+from iodyno.loads.base.report import load_of
 from iodyno.report.figures.panel import Figure, estimates, interval_note
 
 _QUANTILES = {"p50": "median", "p99": "99th percentile"}
@@ -11,11 +11,11 @@ _QUANTILES = {"p50": "median", "p99": "99th percentile"}
 
 def figure(summary: CampaignSummary) -> Figure | None:
     """Quantiles of response time beside those of service time. Requests of a closed loop have only these; None of others."""
-    if is_exchange(summary):
+    load = load_of(summary)
+    if load.asks:
         return _of_requests(summary)
     response = {f"response_time_{name}_ns": f"response, {title}" for name, title in _QUANTILES.items()}
-    of = "" if summary.on_disks else "write_"
-    service = {f"{of}service_time_{name}_ns": f"service, {title}" for name, title in _QUANTILES.items()}
+    service = {f"{load.operation}service_time_{name}_ns": f"service, {title}" for name, title in _QUANTILES.items()}
     panels = estimates(summary, response, "Response time")
     if not panels:
         return None

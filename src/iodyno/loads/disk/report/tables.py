@@ -14,7 +14,7 @@ from iodyno.analysis.summary import CampaignSummary, PointSummary
 from iodyno.core.outcome import Estimate
 from iodyno.core.volume import ROLES
 from iodyno.core.warnings import WarningCode
-from iodyno.core.workload import FILES
+from iodyno.loads.base.report import End
 from iodyno.loads.disk.report.served import served_table
 from iodyno.report.layout import Layout, layout_of, place_name, sections
 from iodyno.report.limiter import cell as limiter_cell
@@ -151,7 +151,7 @@ def machines_of(summary: CampaignSummary) -> list[str]:
 
 def _of_files(summary: CampaignSummary) -> bool:
     """Tell whether all of the load are file programs; files may also be one level of a load on blocks."""
-    return bool(summary.workload.get("kind") == FILES.name)
+    return bool(summary.workload.get("kind") == "files")
 
 
 def _clients(summary: CampaignSummary) -> int:
@@ -365,12 +365,12 @@ def _cell(point: PointSummary, name: str) -> Cell:
     return Cell(f"{text}{MARK}", f"{hint}; {WHY}", link) if is_void(point, name) else Cell(text, hint, link)
 
 
-def tile_outcomes(summary: CampaignSummary) -> Sequence[tuple[str, str, str, int]]:
-    """The numbers of the first screen: outcome, its name alone, its name of several, and which end of the range it is."""
+def ends(summary: CampaignSummary) -> list[End]:
+    """The numbers of the first screen."""
     times = [name for name, _, _ in _times(summary) if name.endswith("p99_ns")]
-    costs = [f"{machine}.{COST}" for machine in machines_of(summary)][:1]
+    costs = [f"{machine}.{COST}" for machine in machines_of(summary)]
     return [
-        ("iops", "Operations", "Most operations", 1),
-        *((name, "p99", "Longest p99", 1) for name in times[:1]),
-        *((name, "CPU of an operation", "Highest CPU cost of an operation", 1) for name in costs),
+        End("iops", "Operations", "Most operations"),
+        *(End(name, "p99", "Longest p99") for name in times[:1]),
+        *(End(name, "CPU of an operation", "Highest CPU cost of an operation") for name in costs[:1]),
     ]

@@ -1,0 +1,43 @@
+"""What the analysis asks of a load: its outcomes, and which of them is its rate."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from iodyno.analysis.outcomes import OF_HOST, OF_TRIAL
+from iodyno.core.outcome import OF_BYSTANDER
+from iodyno.loads.base.kinds import part
+
+
+class Load:
+    """Answers of a load between hosts. `rate`: the outcome that is its rate: what it delivers, or does. `first_role`: the role of
+    the host that is told of as the sender. `others`: outcomes that it has by another name.
+    """
+
+    rate = "goodput_bits_per_s"
+    first_role = "send"
+
+    def __init__(self, others: Collection[str] = ()) -> None:
+        self.others = others
+
+    def known(self, hosts: Sequence[str], bystanders: Mapping[str, Mapping[str, Any]]) -> list[str]:
+        """Return the outcomes that trials of the load can have."""
+        of_hosts = (f"{host}.{name}" for host in hosts for name in OF_HOST)
+        of_bystanders = (
+            f"{beside}.{name}"
+            for beside, workload in bystanders.items()
+            for name in OF_BYSTANDER
+            if name not in load_of(workload).others
+        )
+        return [*(name for name in OF_TRIAL if name not in self.others), *of_hosts, *of_bystanders]
+
+    def usual(self, hosts: Sequence[str]) -> tuple[str, ...]:
+        """Return the outcomes that are shown where an experiment names none."""
+        return (self.rate, *(f"{host}.cycles_per_kib" for host in hosts))
+
+
+def load_of(workload: Mapping[str, Any] | None) -> Load:
+    """Return the load of a workload as it is stored."""
+    found: Load = part(str((workload or {}).get("kind")), "analysis")
+    return found

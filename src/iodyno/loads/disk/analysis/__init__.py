@@ -1,0 +1,1 @@
+"""Outcomes of a load on disks."""

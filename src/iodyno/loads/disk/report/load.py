@@ -1,0 +1,108 @@
+"""What a report says of a load on disks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from iodyno.analysis.summary import CampaignSummary, PointSummary, TrialSummary
+from iodyno.core.outcome import Estimate
+from iodyno.loads.base.report import End, Load
+from iodyno.loads.disk.report import sentences, tables
+from iodyno.loads.files.report.section import flowop_sentences, flowop_tables, program_json
+from iodyno.report import method
+from iodyno.report.layout import Layout
+from iodyno.report.numbers import digits, quantity
+from iodyno.report.sentence import Sentence
+from iodyno.report.table import Table
+
+if TYPE_CHECKING:
+    from iodyno.report.figures.stacks import StackFigure
+
+
+class StorageLoad(Load):
+    """Parts of a load that reads and writes, and needs no other end. A level of it may be a file program, too."""
+
+    rate_is = (
+        "operations that were complete in the measured window, over its length on each client's clock;"
+        " of all clients the sum"
+    )
+    note = ""
+    page_note = "The background of the idle machine is subtracted from costs."
+    between = ", "
+    not_drawn = frozenset({"cost"})
+    operation = ""
+
+    def described(self, summary: CampaignSummary) -> str:
+        """Return kind, clients and settings as people write them."""
+        return method.of_clients(summary)
+
+    def tells_cycles(self, summary: CampaignSummary) -> bool:
+        """Tell whether costs in cycles are asked for."""
+        return any("cycle" in name for name in summary.asked)
+
+    def tables(self, summary: CampaignSummary) -> list[Table]:
+        """Return the tables of the points, and of the clients where there are several."""
+        return tables.storage_tables(summary)
+
+    def tables_after(self, summary: CampaignSummary) -> list[Table]:
+        """Return the tables of the flowops."""
+        return flowop_tables(summary.programs)
+
+    def shown(self, summary: CampaignSummary) -> set[str]:
+        """Return the outcomes that `tables` shows."""
+        return set(tables.storage_names(summary))
+
+    def sentences(self, summary: CampaignSummary, layout: Layout) -> list[Sentence]:
+        """Return the findings: rate, times and cost of an operation."""
+        return sentences.of_storage(summary, layout)
+
+    def remarks(self, summary: CampaignSummary) -> list[str]:
+        """Return what is said of the flowops."""
+        return flowop_sentences(summary.programs)
+
+    def ends(self, summary: CampaignSummary) -> Sequence[End]:
+        """Return the highest rate, the longest time and the highest cost of an operation."""
+        return tables.ends(summary)
+
+    def trial(self, summary: CampaignSummary, trial: TrialSummary) -> tuple[str, str]:
+        """Return rate and cost of a trial, in words."""
+        machine = next(iter(tables.machines_of(summary)), "")
+        value = trial.outcomes.get(f"{machine}.{tables.COST}")
+        return quantity(trial.outcomes.get("iops"), "1/s"), "–" if value is None else f"{digits(value)} us/IO"
+
+    def by_class(
+        self, summary: CampaignSummary, drawn: Callable[[CampaignSummary], StackFigure | None]
+    ) -> StackFigure | None:
+        """Return the figure of the cost by class of CPU time, of an operation."""
+        points = tuple(replace(point, outcomes=_of_operations(point)) for point in summary.points)
+        made = drawn(replace(summary, points=points))
+        if made is None:
+            return None
+        panels = tuple(replace(panel, y_title="CPU time, us per operation") for panel in made.panels)
+        return replace(made, title="CPU time of an operation by class", panels=panels)
+
+    def json(self, summary: CampaignSummary) -> dict[str, Any]:
+        """Return the results of the file programs."""
+        return {"programs": [program_json(found) for found in summary.programs]} if summary.programs else {}
+
+
+def _of_operations(point: PointSummary) -> dict[str, Estimate]:
+    """The outcomes, with the costs of an operation, in microseconds, in the place of those of a KiB."""
+    costs = {
+        name.replace("_ns_per_operation", "_ns_per_kib"): _in_us(found)
+        for name, found in point.outcomes.items()
+        if name.endswith("_ns_per_operation")
+    }
+    return {**point.outcomes, **costs}
+
+
+def _in_us(found: Estimate) -> Estimate:
+    estimate, low, high = (
+        None if one is None else one / 1e3 for one in (found.estimate, found.low, found.high)
+    )
+    return replace(found, estimate=estimate, low=low, high=high, unit="us")
+
+
+LOADS = {"disk": StorageLoad()}

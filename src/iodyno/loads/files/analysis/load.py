@@ -1,0 +1,5 @@
+"""What the analysis asks of a file program."""
+
+from iodyno.loads.disk.analysis.load import StorageLoad
+
+LOADS = {"files": StorageLoad()}

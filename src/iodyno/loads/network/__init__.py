@@ -1,0 +1,1 @@
+"""Loads on connections between hosts: streams and requests."""

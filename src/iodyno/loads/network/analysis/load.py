@@ -1,0 +1,6 @@
+"""What the analysis asks of streams and requests."""
+
+from iodyno.core.outcome import not_of
+from iodyno.loads.base.analysis import Load
+
+LOADS = {kind: Load(not_of(kind)) for kind in ("stream", "request_response", "connect_request_response")}

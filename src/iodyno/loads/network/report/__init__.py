@@ -1,0 +1,1 @@
+"""Tables and sentences of a load on connections."""

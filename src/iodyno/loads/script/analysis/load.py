@@ -1,0 +1,6 @@
+"""What the analysis asks of a script."""
+
+from iodyno.core.outcome import not_of
+from iodyno.loads.base.analysis import Load
+
+LOADS = {"script": Load(not_of("script"))}

@@ -19,11 +19,11 @@ from places import PROGRAM, run
 from iodyno.analysis.dataset import Dataset, read_dataset
 from iodyno.analysis.storage.fairness import jain, slowest
 from iodyno.analysis.summary import CampaignSummary, analyse
-from iodyno.campaign import alone
 from iodyno.core.errors import TrialError
 from iodyno.core.experiment import Experiment, HostSpec
 from iodyno.core.warnings import WarningCode
 from iodyno.formats.experiment_file import experiment_text, parse_experiment
+from iodyno.loads.disk.campaign import clients as alone
 from iodyno.loads.disk.report.tables import storage_tables
 from iodyno.report.html import page
 from iodyno.report.sentences import sentences

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from iodyno.campaign import alone
 from iodyno.core.errors import CERTAIN, PreflightError, TrialError
 from iodyno.hosts.target import Checks
+from iodyno.loads.disk.campaign import clients as alone
 from iodyno.loads.disk.campaign.checked_layout import parts_of
 from iodyno.loads.disk.campaign.jobs import CHECK_SEED
 

@@ -12,12 +12,11 @@ from collections.abc import Awaitable, Callable, Sequence
 from itertools import count
 from pathlib import Path
 
-from iodyno.campaign import alone
 from iodyno.campaign.ledger import Entry, Ledger
 from iodyno.campaign.strategy import Answer, Strategy, TrialResult
 from iodyno.campaign.testbed import path_of
 from iodyno.core.design import Design, PlannedTrial, Point
-from iodyno.core.errors import ExperimentError
+from iodyno.core.errors import WRONG_DATA, ExperimentError
 from iodyno.core.experiment import Experiment
 from iodyno.core.factor import parameter_of
 from iodyno.core.limiter import Perturbation
@@ -115,7 +114,7 @@ class Course:
 
     def _settled(self, planned: PlannedTrial, entry: Entry) -> bool:
         """Tell whether it is not to be run (again). Wrong data stays found: another attempt may read other blocks."""
-        wrong = str(entry.reason or "").startswith(f"{alone.WRONG_DATA}:")
+        wrong = str(entry.reason or "").startswith(f"{WRONG_DATA}:")
         return planned.order in self._run or entry.status in ("finished", "skipped") or wrong
 
     def _result(self, planned: PlannedTrial, entry: Entry) -> TrialResult:

@@ -14,6 +14,7 @@ from iodyno.core.design import Design
 from iodyno.core.errors import StoreError
 from iodyno.core.experiment import Experiment
 from iodyno.core.warnings import Warning, WarningCode
+from iodyno.loads.base.campaign import load_for
 from iodyno.store.files import write_file
 from iodyno.store.manifest import read_header
 from iodyno.store.schema import CAMPAIGN, EXPERIMENT, SCHEMA_VERSION
@@ -184,9 +185,7 @@ def warning_json(warning: Warning) -> dict[str, str]:
 def _parsed(experiment: Experiment) -> dict[str, Any]:
     content: dict[str, Any] = _plain(asdict(experiment))
     del content["text"], content["traces"]  # what the levels of a trial mean stands with the trial
-    if experiment.workload.program is not None:
-        # Its text is in the experiment's own file.
-        content["workload"]["program"] = experiment.workload.program.file
+    load_for(experiment).stored(content["workload"], experiment)
     return content
 
 

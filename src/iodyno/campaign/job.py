@@ -10,13 +10,11 @@ from typing import Any
 from iodyno.campaign import distributions
 from iodyno.campaign.testbed import Testbed
 from iodyno.core.errors import PreflightError
-from iodyno.core.experiment import Windows, WorkloadSpec
+from iodyno.core.experiment import Windows
 from iodyno.core.submission import CLIENTS, SERVERS, Submission
-from iodyno.core.volume import CREATE_FILES, GENERATOR
+from iodyno.core.volume import GENERATOR
 from iodyno.core.workload import CONNECT_REQUEST_RESPONSE, SOCKET_NUMBERS, STREAM, Level
-from iodyno.loads.disk.campaign import jobs as disk_job
-from iodyno.loads.files.campaign import jobs as file_job
-from iodyno.loads.script.campaign.jobs import script_of
+from iodyno.loads.base.campaign import load_for
 
 _ASKED = {"message": "size", "message_sizes": "sizes", "discards": "receive"}
 """Keys of a job that experiments know by another word, besides units and what they belong to."""
@@ -56,25 +54,35 @@ def job_of(
 
 def _load(testbed: Testbed, seed: int, host: str, role: str, settings: Mapping[str, Level]) -> dict[str, Any]:
     """What the host does: one kind of load, with what belongs to that kind."""
-    workload = testbed.experiment.workload
+    load = load_for(testbed.experiment)
     if role == "idle":
         # A host that is only looked at may be the one that serves the files.
-        return {"idle": {"storage": bool(workload.hosts)}}
-    if role == "alone":
-        return _alone(workload, host, settings, seed)
+        return {"idle": {"storage": load.stores}}
+    return load.job(testbed, host, role, settings, seed)
+
+
+def place_of(testbed: Testbed, host: str, role: str, settings: Mapping[str, Level]) -> dict[str, Any]:
+    """Where an end is, and how long it waits for a datagram."""
+    workload = testbed.experiment.workload
     place: dict[str, Any] = {"role": role, "address": None}
     if role == "receive":
         port = testbed.experiment.hosts[host].data_port
         place["address"] = with_port(testbed.hosts.data_address(host, workload.sender), port, host)
     place["response_timeout_ns"] = settings.get("response_timeout", 100_000_000)
-    if (script := script_of(testbed.experiment, role, settings, host)) is not None:
-        return {"script": {**place, "script": script}}
+    return place
+
+
+def of_connections(
+    testbed: Testbed, host: str, role: str, settings: Mapping[str, Level], seed: int
+) -> dict[str, Any]:
+    """The connections of an end, and what is done on them."""
+    workload = testbed.experiment.workload
     # The end of the payload's way: in a stream back, the one that listens is the one that sends.
     end = _OTHER[role] if settings.get("direction") == "reverse" else role
     greatest, message_sizes = distributions.sizes({"size": 1, **settings})
     return {
         "network": {
-            **place,
+            **place_of(testbed, host, role, settings),
             "traffic": {workload.kind: _traffic(workload.kind, role, end, settings)},
             **_calls(role, settings),
             "connections": settings["connections"],
@@ -130,16 +138,6 @@ def as_asked(where: str) -> str:
     return f"{host}: {_ASKED.get(key, key)}"
 
 
-def _alone(workload: WorkloadSpec, host: str, settings: Mapping[str, Level], seed: int) -> dict[str, Any]:
-    """A load without another end."""
-    if workload.program is not None:
-        return file_job.files_of(workload, host, settings, seed)
-    if settings.get("work") == CREATE_FILES:
-        made, own = file_job.creation(workload, settings)
-        return file_job.files_of(made, host, own, seed)
-    return disk_job.disk_of(host, settings, seed)
-
-
 def _watched(testbed: Testbed, host: str, role: str) -> dict[str, Any]:
     """The processes of the volume, whose CPU time is part of what an operation costs; and the agents of other clients on the
     machine, which the one that reads it would take for other tasks.
@@ -148,7 +146,7 @@ def _watched(testbed: Testbed, host: str, role: str) -> dict[str, Any]:
         return {}
     watched = [{"role": name, "process_ids": list(ids)} for name, ids in testbed.volume.roles.items()]
     agents = [
-        testbed.sessions[client].process_id for client in testbed.experiment.workload.hosts if client != host
+        testbed.sessions[client].process_id for client in testbed.experiment.workload.ends if client != host
     ]
     if others := [process_id for process_id in agents if process_id is not None]:
         watched.append({"role": GENERATOR, "process_ids": others})

@@ -15,7 +15,7 @@ from os import strerror
 
 from iodyno.campaign import rendezvous
 from iodyno.campaign.job import submission
-from iodyno.campaign.preflight_lines import Line, congestion_line, line, mib, or_unknown
+from iodyno.campaign.preflight_lines import Check, Line, congestion_line, line, mib, or_unknown
 from iodyno.campaign.testbed import OF_LOAD, Testbed, path_of
 from iodyno.campaign.trial import Account, carry_out
 from iodyno.core.design import Design
@@ -24,10 +24,7 @@ from iodyno.core.experiment import Windows
 from iodyno.core.quantity import counted
 from iodyno.core.warnings import Warning, WarningCode
 from iodyno.core.workload import Level
-from iodyno.loads.disk.campaign import preflight as preflight_disk
-from iodyno.loads.files.campaign import preflight as preflight_files
-from iodyno.loads.script.campaign import preflight as preflight_scripts
-from iodyno.loads.script.campaign.jobs import load_settings, with_stream
+from iodyno.loads.base.campaign import load_for
 from iodyno.paths import shaping
 from iodyno.session.sent import SentRecord
 
@@ -59,20 +56,10 @@ async def preflight(testbed: Testbed, design: Design, note: Callable[[Warning], 
     experiment = testbed.experiment
     own = [experiment.settings(point.levels) for point in design.points]
     own = [point for point in own if path_of(point) == testbed.path]
-    settings = [load_settings(experiment, point) for point in own]
+    load = load_for(experiment)
+    settings = [load.settings(experiment, point) for point in own]
     tunables = await _tunables(testbed, settings, note)
-    of_load = [_limits, _memory, _congestion, _shaping, _transports, _rings]
-    if experiment.workload.hosts:
-        of_load = [preflight_disk.limits, preflight_disk.memory, preflight_disk.calls]
-    if experiment.workload.program is not None:
-        of_load = [preflight_files.limits, preflight_files.memory]
-    checks = [
-        *(each for check in of_load for each in check(testbed, settings)),
-        *_clocks(testbed, note),
-        *tunables,
-    ]
-    if experiment.workload.script is not None:
-        checks += preflight_scripts.named(testbed, own)
+    checks = [*load.checks(testbed, settings, own), *_clocks(testbed, note), *tunables]
     failed = [(each, advice) for each, advice in checks if not each["ok"]]
     if failed:
         raise PreflightError(
@@ -80,16 +67,7 @@ async def preflight(testbed: Testbed, design: Design, note: Callable[[Warning], 
             where=f"preflight of {_level(testbed)}" if testbed.path else "preflight",
             advice="; ".join(dict.fromkeys(advice for _, advice in failed)),
         )
-    if experiment.workload.program is not None:
-        # A test of it would make all its files: the first trial is the test.
-        return [*(each for each, _ in checks), await preflight_files.filesets(testbed, own)]
-    if experiment.workload.hosts:
-        preflight_disk.left_out(testbed, settings, note)
-        return [*(each for each, _ in checks), await preflight_disk.data(testbed, settings)]
-    lines = [each for each, _ in checks]
-    for receiver in experiment.workload.receivers:
-        tested = with_stream(testbed, receiver)
-        lines.append(await _data(tested, tested.experiment.settings(settings[0])))
+    lines = [*(each for each, _ in checks), *await load.test(testbed, settings, own, note)]
     return (
         [each | {"text": f"{_level(testbed)}: {each['text']}"} for each in lines] if testbed.path else lines
     )
@@ -114,7 +92,13 @@ def idle_line(testbed: Testbed, busy: Mapping[str, float | None], note: Callable
     return line("idle", not over, f"busy with no load on: {shown}; allowed {limit:.0%}")[0]
 
 
-def _limits(testbed: Testbed, settings: list[dict[str, Level]]) -> Iterator[tuple[Line, str]]:
+def of_connections(testbed: Testbed, settings: list[dict[str, Level]]) -> list[Check]:
+    """Check that the hosts have what the connections of every point need."""
+    parts = (_limits, _memory, _congestion, _shaping, _transports, _rings)
+    return [each for check in parts for each in check(testbed, settings)]
+
+
+def _limits(testbed: Testbed, settings: list[dict[str, Level]]) -> Iterator[Check]:
     most = max(int(point["connections"]) for point in settings)
     threads = max(
         (int(p["connections"]) for p in settings if p.get("engine", "threads") == "threads"), default=0
@@ -140,7 +124,7 @@ def _limits(testbed: Testbed, settings: list[dict[str, Level]]) -> Iterator[tupl
             )
 
 
-def _memory(testbed: Testbed, settings: list[dict[str, Level]]) -> Iterator[tuple[Line, str]]:
+def _memory(testbed: Testbed, settings: list[dict[str, Level]]) -> Iterator[Check]:
     """Hosts with one boot id share one memory."""
     machines: dict[str, list[str]] = {}
     for host in _loaded(testbed):
@@ -173,13 +157,13 @@ def _needed_bytes(point: Mapping[str, Level], sends: bool) -> int:
     return int(point["connections"]) * (2 * int(buffer) + _PER_CONNECTION_BYTES) + _SPARE_BYTES
 
 
-def _congestion(testbed: Testbed, settings: list[dict[str, Level]]) -> Iterator[tuple[Line, str]]:
+def _congestion(testbed: Testbed, settings: list[dict[str, Level]]) -> Iterator[Check]:
     asked = {str(point["congestion_control"]) for point in settings if "congestion_control" in point}
     for host in _loaded(testbed) if asked else []:
         yield congestion_line(host, asked, testbed.sessions[host].hello["host"]["congestion_controls"])
 
 
-def _shaping(testbed: Testbed, settings: list[dict[str, Level]]) -> Iterator[tuple[Line, str]]:
+def _shaping(testbed: Testbed, settings: list[dict[str, Level]]) -> Iterator[Check]:
     asked = {
         text: None for point in settings if (text := shaping.refused(point, testbed.hosts.may_be_shaped))
     }
@@ -187,13 +171,13 @@ def _shaping(testbed: Testbed, settings: list[dict[str, Level]]) -> Iterator[tup
         yield line("path", False, text, shaping.ADVICE)
 
 
-def _transports(testbed: Testbed, settings: list[dict[str, Level]]) -> Iterator[tuple[Line, str]]:
+def _transports(testbed: Testbed, settings: list[dict[str, Level]]) -> Iterator[Check]:
     for transport in sorted({str(point.get("transport", "tcp")) for point in settings}):
         if why := rendezvous.refused(testbed, transport):
             yield line("transport", False, why, rendezvous.ADVICE)
 
 
-def _rings(testbed: Testbed, settings: list[dict[str, Level]]) -> Iterator[tuple[Line, str]]:
+def _rings(testbed: Testbed, settings: list[dict[str, Level]]) -> Iterator[Check]:
     """Rings take frames of a device; without the right to make one, hosts have the loopback device, which has none."""
     if not testbed.hosts.fallback:
         return
@@ -207,7 +191,7 @@ def _rings(testbed: Testbed, settings: list[dict[str, Level]]) -> Iterator[tuple
 
 async def _tunables(
     testbed: Testbed, settings: list[dict[str, Level]], note: Callable[[Warning], None]
-) -> list[tuple[Line, str]]:
+) -> list[Check]:
     """Every combination of tunables that a trial asks for is tried out: set, read back, restored."""
     if not any(asked for point in settings for asked in testbed.tunables.asked(point).values()):
         return []
@@ -227,7 +211,7 @@ async def _tunables(
     return [line("tunables", True, "every tunable could be set as the trials ask, and was restored")]
 
 
-def _clocks(testbed: Testbed, note: Callable[[Warning], None]) -> Iterator[tuple[Line, str]]:
+def _clocks(testbed: Testbed, note: Callable[[Warning], None]) -> Iterator[Check]:
     for host, session in testbed.sessions.items():
         clock = session.hello["clock"]
         coarse = clock["step_ns"] > _COARSE_STEP_NS
@@ -240,7 +224,7 @@ def _clocks(testbed: Testbed, note: Callable[[Warning], None]) -> Iterator[tuple
         yield line("clock", True, text)
 
 
-async def _data(testbed: Testbed, settings: Mapping[str, Level]) -> Line:
+async def data(testbed: Testbed, settings: Mapping[str, Level]) -> Line:
     """Check that both ends reach each other with data: a very short trial of one connection."""
     began_ns = time.monotonic_ns()
     moved = 0

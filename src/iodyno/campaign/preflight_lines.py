@@ -6,9 +6,11 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 Line = dict[str, Any]
+Check = tuple[Line, str]
+"""A line, and what to try when it is not ok."""
 
 
-def line(check: str, ok: bool, text: str, advice: str = "") -> tuple[Line, str]:
+def line(check: str, ok: bool, text: str, advice: str = "") -> Check:
     """A line, and what to try when it is not ok."""
     return {"check": check, "ok": ok, "text": text}, advice
 

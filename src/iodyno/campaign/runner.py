@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
 
-from iodyno.campaign import alone, leftovers
+from iodyno.campaign import leftovers
 from iodyno.campaign.background import Background, measure_background
 from iodyno.campaign.calibrate import calibrate
 from iodyno.campaign.course import Course
@@ -31,9 +31,7 @@ from iodyno.core.warnings import Warning, WarningCode
 from iodyno.designs import perturbation
 from iodyno.hosts.access import AgentProgram
 from iodyno.hosts.guard import restore_here
-from iodyno.loads.disk.campaign import checked_layout
-from iodyno.loads.disk.campaign import targets as target_preparation
-from iodyno.loads.script.campaign.jobs import load_settings
+from iodyno.loads.base.campaign import load_for
 from iodyno.session.locate import find_agent
 from iodyno.session.sent import SentRecord
 from iodyno.store.schema import BACKGROUND, CAMPAIGN, TRIALS
@@ -150,6 +148,7 @@ class _Campaign:
 
     def __init__(self, experiment: Experiment, design: Design, file: CampaignFile, ledger: Ledger) -> None:
         self._experiment = experiment
+        self.load = load_for(experiment)
         self._design = design
         self._folder = file.folder
         self._file = file
@@ -230,7 +229,7 @@ class _Campaign:
         self.meet(testbeds, watcher)
         watcher.on_stage("calibrating the instrument")
         self.note(calibration=await calibrate(testbeds.first))
-        if self._experiment.workload.hosts and self._experiment.workload.program is None:
+        if self.load.has_targets:
             watcher.on_stage("making the targets ready")
             await self.make_ready(testbeds, destroy, watcher)
         watcher.on_stage("checking what the hosts can carry")
@@ -267,16 +266,14 @@ class _Campaign:
         """Makes the targets of a load on disks ready, and writes down what became of each. Raises PreflightError."""
         for testbed in testbeds:
             settings = self._settings(testbed)
-            testbed.targets = await target_preparation.make_ready(
-                testbed, settings, destroy, watcher.on_stage
-            )
+            testbed.targets = await self.load.make_ready(testbed, settings, destroy, watcher.on_stage)
             self.note(targets=testbed.targets)
-            await checked_layout.write_checks(testbed, settings, watcher.on_stage)
+            await self.load.fill(testbed, settings, watcher.on_stage)
 
     async def remove_targets(self, testbeds: Testbeds, watcher: Watcher) -> None:
         """Removes the files that were laid out for the load."""
         for testbed in testbeds:
-            for place in await target_preparation.remove(testbed, self._settings(testbed)):
+            for place in await self.load.remove(testbed, self._settings(testbed)):
                 watcher.on_stage(f"removed {place}")
 
     def _settings(self, testbed: Testbed) -> list[dict[str, Any]]:
@@ -401,7 +398,7 @@ class _Campaign:
             try:
                 await carry_out(testbed, name, settings, windows, account, keep, writer.add_profile)
             except TrialError as error:
-                failure = alone.told(error)
+                failure = self.load.told(error)
             self._look_at_wall_clock(account)
             manifest = {
                 "trial": name,
@@ -411,7 +408,7 @@ class _Campaign:
                 "replicate": planned.replicate,
                 "point": planned.point.id,
                 "levels": dict(planned.point.levels),
-                "settings": load_settings(self._experiment, settings),
+                "settings": self.load.settings(self._experiment, settings),
                 "status": "failed" if failure else "finished",
                 "reason": _reason(failure),
                 "started_wall": started.isoformat(timespec="milliseconds"),

@@ -26,9 +26,7 @@ Say = Callable[[str], None]
 
 
 def refuse_at_once(experiment: Experiment, design: Design) -> None:
-    """Raises PreflightError, before hosts are opened, for a local target that no load can have. Filesets have folders."""
-    if experiment.workload.program is not None:
-        return
+    """Raises PreflightError, before hosts are opened, for a local target that no load can have."""
     for host in experiment.workload.hosts:
         if experiment.hosts[host].access not in ("local", "netns"):
             continue

@@ -9,7 +9,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from iodyno.campaign import alone, distributions, observed, rendezvous
+from iodyno.campaign import distributions, observed, rendezvous
 from iodyno.campaign.job import as_asked, job_of, with_port
 from iodyno.campaign.testbed import Testbed, together
 from iodyno.core import quantity
@@ -19,8 +19,7 @@ from iodyno.core.experiment import Windows
 from iodyno.core.outcome import split_beside
 from iodyno.core.warnings import Warning, WarningCode
 from iodyno.core.workload import Level
-from iodyno.loads.disk.campaign import held_device, server_cache, volume
-from iodyno.loads.script.campaign.jobs import load_settings
+from iodyno.loads.base.campaign import Load, load_for
 from iodyno.session.clock import ClockFit
 from iodyno.session.sent import SentRecord
 from iodyno.session.session import Message, Session
@@ -34,6 +33,8 @@ _SLACK_HERE_NS = 30_000_000
 """From arming to the start, less for hosts on the lab's machine (chosen: an agent is armed in a millisecond; a start that came
 too late makes the next ones wait longer, `Testbed.patience`)."""
 _SLACK_PER_CONNECTION_NS = 20_000
+_SLACK_PER_HOST_NS = 25_000_000
+"""Time that each host adds (chosen: to arm one takes 1 ms, and 20 ms where many share a busy CPU)."""
 _READY_TIMEOUT_S = 20.0
 _READY_PER_CONNECTION_S = 0.01
 _DRIFT_RATIO = 200e-6
@@ -84,45 +85,43 @@ async def carry_out(
     """Executes the trial `name` on the sender and the receiver of the experiment. Raises TrialError."""
     began_ns = time.monotonic_ns()
     workload = testbed.experiment.workload
-    # First, as the server's processes are others afterwards.
-    await volume.delayed(testbed, settings)
+    await load_for(testbed.experiment).before(testbed, settings)
     flows = [_flow(testbed, name, settings, windows, account, on_record, on_profile)]
     for beside in testbed.experiment.bystanders:
         flows.append(_beside(testbed, beside, name, windows, account, on_record))
-    with contextlib.ExitStack() as places:
-        for flow in flows if not workload.hosts else ():
-            listens_at = places.enter_context(rendezvous.place(flow.testbed, flow.settings))
-            if listens_at is not None:
-                load_of(flow.account.hosts[flow.testbed.experiment.workload.receiver]["job"])["address"] = (
-                    listens_at
-                )
-        places.enter_context(held_device.throttled(testbed, account, settings))
-        async with (
-            testbed.tunables.turned(settings, account),
-            testbed.hosts.shaped(settings, workload.sender, workload.receiver) as account.path,
-            server_cache.prepared(testbed, account, settings),
-        ):
-            try:
-                await _load(flows, windows)
-            except TrialError as error:
-                error.where = as_asked(error.where)
-                if gone := await testbed.hosts.missing_device():
-                    error.what = f"{gone}: {error.what}"
-                    error.advice = "look what removes network devices on this machine"
-                raise
+    async with (
+        testbed.tunables.turned(settings, account),
+        testbed.hosts.shaped(settings, workload.sender, workload.receiver) as account.path,
+        contextlib.AsyncExitStack() as prepared,
+    ):
+        for flow in flows:
+            await prepared.enter_async_context(flow.load.prepared(flow.testbed, flow.account, flow.asked))
+        try:
+            await _load(flows, windows)
+        except TrialError as error:
+            error.where = as_asked(error.where)
+            if gone := await testbed.hosts.missing_device():
+                error.what = f"{gone}: {error.what}"
+                error.advice = "look what removes network devices on this machine"
+            raise
     # Not below 0: a simulated host does not wait for its windows.
     account.overhead_ns = max(0, time.monotonic_ns() - began_ns - windows.load_ns)
 
 
 @dataclass(frozen=True)
 class _Flow:
-    """One workload of a trial: the testbed as it is for this workload, what it is told, and who hears of it."""
+    """One workload of a trial: its testbed, what is set of it and what it is told of that, and who hears of it."""
 
     testbed: Testbed
     account: Account
+    asked: Mapping[str, Level]
     settings: Mapping[str, Level]
     on_record: Callable[[str, SentRecord], None]
     on_profile: Callable[[str, Message], None]
+
+    @property
+    def load(self) -> Load:
+        return load_for(self.testbed.experiment)
 
     @property
     def connections(self) -> int:
@@ -140,12 +139,13 @@ def _flow(
 ) -> _Flow:
     """The flow of the testbed's workload, with a job for each of its hosts in the account."""
     token = secrets.token_hex(16)
-    for host, role in alone.roles_of(testbed.experiment, settings).items():
+    load = load_for(testbed.experiment)
+    for host, role in load.roles(testbed.experiment, settings).items():
         job = job_of(testbed, name, token, host, role, settings, windows)
         account.hosts[host] = _unknown(role, job, testbed.cpus[host])
-    account.settings = load_settings(testbed.experiment, settings)
-    account.targets = alone.targets_of(testbed, settings)
-    return _Flow(testbed, account, account.settings, on_record, on_profile)
+    account.settings = load.settings(testbed.experiment, settings)
+    account.targets = load.targets(testbed, settings)
+    return _Flow(testbed, account, settings, account.settings, on_record, on_profile)
 
 
 def _beside(
@@ -184,11 +184,11 @@ async def _load(flows: Sequence[_Flow], windows: Windows) -> None:
     await main.testbed.mend_agents()
     before = [await _probe_clocks(flow.testbed, flow.account, "before") for flow in flows]
     for flow in flows:
-        await _get_ready(flow.testbed, flow.account, flow.connections)
+        await flow.load.get_ready(flow.testbed, flow.account, flow.connections)
     connections = sum(flow.connections for flow in flows)
     slack_ns = _slack_ns(main.testbed) * (len(flows) + len(main.testbed.observers))
     slack_ns += _SLACK_PER_CONNECTION_NS * connections
-    slack_ns += alone.SLACK_PER_HOST_NS * len(main.account.hosts)
+    slack_ns += _SLACK_PER_HOST_NS * len(main.account.hosts)
     slack_ns *= main.testbed.patience
     outside = await observed.prepare(main.testbed, "observed", windows)
     start_ns = time.monotonic_ns() + slack_ns
@@ -208,19 +208,20 @@ async def _load(flows: Sequence[_Flow], windows: Windows) -> None:
         flow.account.hosts[host]["result"] = result and _content(result)
     for flow, clocks in zip(flows, before, strict=True):
         after = await _probe_clocks(flow.testbed, flow.account, "after")
-        if flow.testbed.experiment.workload.hosts:
-            alone.check(flow.testbed, flow.account, clocks)
-            _check_clocks(flow.account, {host: clocks[host] for host in after}, after)
-            continue
-        _check_clocks(flow.account, clocks, after)
-        _check_start(flow.testbed, flow.account, clocks)
-        _check_sockets(flow.account)
-        _check_connections(flow.testbed, flow.account)
-        _check_script(flow.testbed, flow.account, windows)
+        _check_clocks(flow.account, {host: clocks[host] for host in after}, after)
+        flow.load.check(flow.testbed, flow.account, clocks, windows)
     for name, flow in zip(main.account.bystanders, flows[1:], strict=True):
         places = [", ".join(filter(None, (name, warning.where))) for warning in flow.account.warnings]
         about = [replace(d, where=where) for d, where in zip(flow.account.warnings, places, strict=True)]
         main.account.warnings += about
+
+
+def check_ends(testbed: Testbed, account: Account, clocks: Mapping[str, ClockFit], windows: Windows) -> None:
+    """Notes what start, sockets and connections of the ends make suspect. Raises TrialError."""
+    _check_start(testbed, account, clocks)
+    _check_sockets(account)
+    _check_connections(testbed, account)
+    _check_script(testbed, account, windows)
 
 
 def _slack_ns(testbed: Testbed) -> int:
@@ -235,21 +236,18 @@ def _result(flow: _Flow, host: str, left_ns: int) -> Coroutine[Any, Any, Message
         flow.account.hosts[host]["profile"] = kept
         flow.on_profile(host, profile)
 
-    workload = flow.testbed.experiment.workload
     found = observed.result(
         flow.testbed.sessions[host],
         flow.testbed.observers.get(host),
         left_ns,
         lambda record: flow.on_record(host, record),
         keep_profile,
-        # A script may open connections or think for as long as it likes; its agent notices when it is stuck. So may a
-        # disk; whether it did anything at all is looked at in the end.
-        stalls=workload.script is None and not workload.hosts,
+        stalls=flow.load.stalls,
         silence_s=distributions.longest_silence_s(
             [asked(facts["job"]) for facts in flow.account.hosts.values()]
         ),
     )
-    return alone.going_on(found, host, flow.account) if alone.may_go_on(flow.settings) else found
+    return flow.load.going_on(found, host, flow.account, flow.settings)
 
 
 def beside(account: Account) -> dict[str, Any]:
@@ -300,12 +298,9 @@ async def _probe_clocks(
     return dict(zip(hosts, fits, strict=True))
 
 
-async def _get_ready(testbed: Testbed, account: Account, connections: int) -> None:
+async def connect(testbed: Testbed, account: Account, connections: int) -> None:
     """Brings the connections up: the receiver listens before the sender is told where."""
     workload = testbed.experiment.workload
-    if workload.hosts:
-        await alone.get_ready(testbed, account)
-        return
     sender = testbed.sessions[workload.sender]
     receiver, *others = (testbed.sessions[name] for name in workload.receivers)
     await receiver.prepare(account.hosts[receiver.name]["job"])
@@ -440,7 +435,7 @@ def _check_connections(testbed: Testbed, account: Account) -> None:
                 f"{lost} of {connections} connections were lost: {result['lost_reason'] or 'no reason known'}",
                 "look at the other host, and at the path between them",
             )
-        scripted = testbed.experiment.workload.script is not None
+        all_carry = load_for(testbed.experiment).all_carry
         if job.get("transport") == "udp" and not result["operations"] and facts["role"] != "idle":
             _check_room(testbed, account)
             raise testbed.sessions[host].failure(
@@ -449,7 +444,7 @@ def _check_connections(testbed: Testbed, account: Account) -> None:
                 "look at the path between the hosts, and for a firewall on it",
             )
         # Both ends see it, and it is one thing.
-        idle = (carrying := result["connections_carrying"]) < connections and not scripted
+        idle = (carrying := result["connections_carrying"]) < connections and all_carry
         if idle and not any(warning.code == WarningCode.CONNECTIONS_IDLE for warning in account.warnings):
             account.warning(
                 WarningCode.CONNECTIONS_IDLE,

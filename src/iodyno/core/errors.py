@@ -65,7 +65,9 @@ class TrialError(IodynoError):
         self.code = code
 
 
-CERTAIN = frozenset({"unsupported", "job", "script_cut", "wrong_data", "flowop_failed"})
+WRONG_DATA = "wrong_data"
+"""Code of a trial whose blocks do not hold what was written with checks."""
+CERTAIN = frozenset({"unsupported", "job", "script_cut", WRONG_DATA, "flowop_failed"})
 """Codes of failures that come again however often the trial is made: it asks for what the host has not got, or for what
 cannot be. `unsupported` and `job` are the agent's own words for them (`agent/core/src/message.rs`); `script_cut`: its windows
 are too short for it; `wrong_data`: blocks are wrong, whether or not another attempt would meet them; `flowop_failed`: what most

@@ -9,14 +9,13 @@ from __future__ import annotations
 from collections.abc import Coroutine, Mapping
 from typing import TYPE_CHECKING, Any
 
-from iodyno.core.errors import TrialError
+from iodyno.core.errors import WRONG_DATA, TrialError
 from iodyno.core.experiment import Experiment
 from iodyno.core.quantity import counted
 from iodyno.core.warnings import WarningCode
 from iodyno.core.workload import Level
 from iodyno.loads.disk.core.parameters import paths_of
 from iodyno.loads.files.campaign import flowops as flowop_results
-from iodyno.loads.files.campaign.jobs import READY_TIMEOUT_S
 from iodyno.session.clock import ClockFit
 from iodyno.session.session import Message
 
@@ -24,12 +23,6 @@ if TYPE_CHECKING:
     from iodyno.campaign.testbed import Testbed
     from iodyno.campaign.trial import Account
 
-SLACK_PER_HOST_NS = 25_000_000
-"""Time before the start that each host adds (chosen: to arm one takes 1 ms, and 20 ms where many share a busy CPU)."""
-_READY_TIMEOUT_S = 60.0
-"""Longer than for connections: a working set may be read into the page cache first."""
-WRONG_DATA = "wrong_data"
-"""Code of a trial whose blocks do not hold what was written with checks."""
 _SAID_OF_IT = "wrong data at offset "
 """Prefix of the agent's own words for it (`agent/storage/src/block/mod.rs`), under its code for any target."""
 _GOES_ON = ("agent_lost", "transport", "timeout", "target")
@@ -37,10 +30,8 @@ _GOES_ON = ("agent_lost", "transport", "timeout", "target")
 
 
 def roles_of(experiment: Experiment, settings: Mapping[str, Level]) -> dict[str, str]:
-    """Return the role of each host: one sends and one receives, or each works for itself; the others idle and are looked at."""
+    """Return the role of each host: it works for itself, or idles and is looked at."""
     workload = experiment.workload
-    if not workload.hosts:
-        return {workload.sender: "send"} | dict.fromkeys(workload.receivers, "receive")
     clients = workload.hosts[: int(settings.get("clients", len(workload.hosts)))]
     others = [host for host in experiment.hosts if host not in clients]
     return dict.fromkeys(clients, "alone") | dict.fromkeys(others, "idle")
@@ -89,13 +80,11 @@ def told(error: TrialError) -> TrialError:
     return error
 
 
-async def get_ready(testbed: Testbed, account: Account) -> None:
+async def get_ready(testbed: Testbed, account: Account, timeout_s: float) -> None:
     """Has every host open its target. Raises TrialError."""
     # Imported here: that module is made of this one.
     from iodyno.campaign.testbed import together
 
-    # A file program makes its files first.
-    timeout_s = READY_TIMEOUT_S if testbed.experiment.workload.program is not None else _READY_TIMEOUT_S
     hosts = list(account.hosts)
     for host in hosts:
         await testbed.sessions[host].prepare(account.hosts[host]["job"])

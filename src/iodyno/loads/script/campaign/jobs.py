@@ -11,39 +11,30 @@ from iodyno.campaign.testbed import Testbed
 from iodyno.core.experiment import Experiment, WorkloadSpec
 from iodyno.core.tunable import named
 from iodyno.core.workload import SCRIPT, STREAM, Level
-from iodyno.loads.files.campaign import jobs as file_job
 from iodyno.loads.script.core.wire import script_json, threads_of
 
 
 def load_settings(experiment: Experiment, settings: Mapping[str, Level]) -> dict[str, Level]:
     """What the load is told beside its script: the threads are its connections, and the variables, whose names may
-    be those of anything, are in the script already; tunables stay. Without a script, the settings.
+    be those of anything, are in the script already; tunables stay.
     """
     script = experiment.workload.script
-    if experiment.workload.program is not None:
-        return file_job.load_settings(experiment.workload, settings)
-    if script is None:
-        return dict(settings)
+    assert script is not None
     own = {p.name for p in SCRIPT.parameters}
     kept = {name: level for name, level in settings.items() if name in own or named(name)}
     return {**kept, "connections": threads_of(script.bound(settings))}
 
 
-def script_of(
-    experiment: Experiment, role: str, settings: Mapping[str, Level], host: str
-) -> dict[str, Any] | None:
-    """What this host, with this role, does; None: the load is no script, or the host idles."""
+def script_of(experiment: Experiment, role: str, settings: Mapping[str, Level], host: str) -> dict[str, Any]:
+    """What this host, with this role, does."""
     script, receivers = experiment.workload.script, experiment.workload.receivers
-    if script is None or role == "idle":
-        return None
+    assert script is not None
     return script_json(script.bound(settings), role, receivers, host)
 
 
 def with_stream(testbed: Testbed, receiver: str | None = None) -> Testbed:
     """The testbed with a stream for its load, to test the way between the sender and a receiving host with."""
     spec = testbed.experiment.workload
-    if spec.script is None:
-        return testbed
     tested = copy.copy(testbed)
     tested.experiment = replace(
         testbed.experiment, workload=WorkloadSpec(STREAM.name, spec.sender, receiver or spec.receiver)

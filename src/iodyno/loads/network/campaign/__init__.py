@@ -1,0 +1,1 @@
+"""Jobs of both ends of a load on connections, their meeting, and what is checked."""

@@ -1,0 +1,67 @@
+"""What a campaign asks of streams and requests."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Any
+
+from iodyno.campaign import job, meeting, preflight, trial
+from iodyno.campaign.preflight_lines import Check, Line
+from iodyno.campaign.testbed import Testbed
+from iodyno.core import asked
+from iodyno.core.experiment import Experiment, Windows
+from iodyno.core.warnings import Warning
+from iodyno.core.workload import Level
+from iodyno.loads.base.campaign import Load, Settings
+from iodyno.session.clock import ClockFit
+
+
+class HostsLoad(Load):
+    """Parts of a load between hosts."""
+
+    def roles(self, experiment: Experiment, settings: Mapping[str, Level]) -> dict[str, str]:
+        """Return the role of each host: it sends or receives."""
+        workload = experiment.workload
+        return {workload.sender: "send"} | dict.fromkeys(workload.receivers, "receive")
+
+    def job(
+        self, testbed: Testbed, host: str, role: str, settings: Mapping[str, Level], seed: int
+    ) -> dict[str, Any]:
+        """Return the connections of a host, and what is done on them."""
+        return job.of_connections(testbed, host, role, settings, seed)
+
+    def checks(self, testbed: Testbed, settings: Settings, own: Settings) -> list[Check]:
+        """Check that the hosts have what the connections need."""
+        return preflight.of_connections(testbed, settings)
+
+    async def test(
+        self, testbed: Testbed, settings: Settings, own: Settings, note: Callable[[Warning], None]
+    ) -> list[Line]:
+        """Send data to each receiver, for a moment."""
+        first = testbed.experiment.settings(settings[0])
+        return [await preflight.data(testbed, first) for _ in testbed.experiment.workload.receivers]
+
+    @contextlib.asynccontextmanager
+    async def prepared(
+        self, testbed: Testbed, account: trial.Account, settings: Mapping[str, Level]
+    ) -> AsyncIterator[None]:
+        """Hold the place ready at which the ends meet."""
+        with meeting.place(testbed, self.settings(testbed.experiment, settings)) as listens_at:
+            if listens_at is not None:
+                receiver = account.hosts[testbed.experiment.workload.receiver]
+                asked.load_of(receiver["job"])["address"] = listens_at
+            yield
+
+    async def get_ready(self, testbed: Testbed, account: trial.Account, connections: int) -> None:
+        """Bring the connections up."""
+        await trial.connect(testbed, account, connections)
+
+    def check(
+        self, testbed: Testbed, account: trial.Account, clocks: Mapping[str, ClockFit], windows: Windows
+    ) -> None:
+        """Note how far apart the ends began, and what their sockets and connections make suspect."""
+        trial.check_ends(testbed, account, clocks, windows)
+
+
+LOADS = dict.fromkeys(("stream", "request_response", "connect_request_response"), HostsLoad())

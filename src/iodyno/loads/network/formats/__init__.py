@@ -1,0 +1,1 @@
+"""The section `workload` of a load between hosts."""

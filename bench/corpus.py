@@ -25,9 +25,9 @@ from bench import foreign
 from bench.plants import MS, Half, Plant
 from iodyno.core.design import Design, Point
 from iodyno.core.experiment import DesignSpec, Experiment, HostSpec, Limits, Windows, WorkloadSpec
-from iodyno.core.workload import SCRIPT, Level
+from iodyno.core.workload import Level
 from iodyno.designs import order, runs
-from iodyno.loads.script.core.parameters import kinds_of
+from iodyno.loads.script.core.parameters import WORKLOAD, kinds_of
 from iodyno.loads.script.uperf import parse_profile
 
 WINDOWS = Windows(warm_up_ns=300 * MS, measured_ns=1_200 * MS, drain_ns=50 * MS, interval_ns=200 * MS)
@@ -50,7 +50,7 @@ def experiment(plant: Plant) -> Experiment:
     """The experiment of a plant, without its points."""
     hosts = {name: HostSpec(name, "netns") for name in ("client", "server")}
     workload = WorkloadSpec(plant.workload, "client", "server", plant.settings)
-    if plant.workload == SCRIPT.name:
+    if plant.workload == WORKLOAD.name:
         flowops, extra = plant.script
         text = _SCRIPT.replace("FLOWOPS", flowops).replace("EXTRA", extra)
         script = parse_profile(text).script
@@ -65,7 +65,7 @@ def experiment(plant: Plant) -> Experiment:
         hosts=hosts,
         workload=workload,
         factors=(),
-        windows=_SCRIPT_WINDOWS if plant.workload == SCRIPT.name else WINDOWS,
+        windows=_SCRIPT_WINDOWS if plant.workload == WORKLOAD.name else WINDOWS,
         limits=Limits(retries=1, background_ns=100 * MS, background_ratio=1.0),
         profile_hz=0,
         text=f"name: corpus-{plant.label}\n",
@@ -73,7 +73,7 @@ def experiment(plant: Plant) -> Experiment:
 
 
 def _name(plant: Plant) -> str:
-    kind = "-storage" if plant.storage else "-script" if plant.workload == SCRIPT.name else ""
+    kind = "-storage" if plant.storage else "-script" if plant.workload == WORKLOAD.name else ""
     return f"corpus-{plant.name or plant.label.replace('.', '-')}{kind}"
 
 

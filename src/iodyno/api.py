@@ -20,7 +20,7 @@ from iodyno.core.errors import StoreError, TrialError
 from iodyno.core.experiment import Experiment
 from iodyno.core.warnings import Warning
 from iodyno.formats.experiment_file import experiment_text, parse_experiment, read_experiment
-from iodyno.loads.disk.campaign.targets import refuse_at_once
+from iodyno.loads.base.campaign import load_for
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyRelation
@@ -145,7 +145,7 @@ def run(
     """
     design = designs.plan(experiment)
     if resume is None:
-        refuse_at_once(experiment, design)
+        load_for(experiment).refuse(experiment, design)
     folder = Path(resume) if resume is not None else new_folder(Path(into), experiment.name)
     asked = [strategy] if strategy else strategies.of_experiment(experiment, design, folder)
     watcher = _Watcher(progress or (lambda line: None))

@@ -7,7 +7,8 @@ from typing import Any
 
 from iodyno.core.outcome import OUTCOMES
 from iodyno.core.search import parse_goal
-from iodyno.core.workload import CONNECT_REQUEST_RESPONSE, DISK, REQUEST_RESPONSE
+from iodyno.core.workload import CONNECT_REQUEST_RESPONSE, REQUEST_RESPONSE
+from iodyno.loads.disk.core.load import WORKLOAD
 
 WARM_UP = "300ms"
 """Chosen: slow start within one machine or one network ends in that time, and nobody waits for it."""
@@ -182,7 +183,7 @@ def disk(
         "name": "disk",
         "question": "How many operations does this target do, how fast, and at what cost?",
         "hosts": {"client": host},
-        "workload": {"kind": DISK.name, "hosts": "client", **settings},
+        "workload": {"kind": WORKLOAD.name, "on": "client", **settings},
         "factors": factors,
         "design": {"replicates": repeat},
         **({"prove": prove} if prove else {}),
@@ -199,7 +200,7 @@ def disk(
 
 def outcomes_of_target(levels: Mapping[str, Any], clients: int = 1) -> list[str]:
     """Return the outcomes worth showing of this load."""
-    share = DISK.parameter("read")
+    share = WORKLOAD.parameter("read")
     assert share is not None
     read = int(share.parse(levels.get("read", "100%")))
     kinds = [kind for kind, there in zip(_CLASSES, (read > 0, read < 10**6), strict=True) if there]

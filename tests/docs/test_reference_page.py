@@ -18,8 +18,6 @@ from iodyno.core.parameter import Parameter
 from iodyno.core.warnings import MEANINGS, WarningCode
 from iodyno.core.workload import (
     CONNECT_REQUEST_RESPONSE,
-    DISK,
-    FILES,
     REQUEST_RESPONSE,
     STREAM,
     Workload,
@@ -33,6 +31,7 @@ from iodyno.formats.experiment_model import (
     TopSection,
     WindowsSection,
 )
+from iodyno.loads.base.workloads import WORKLOADS
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "reference" / "reference.md"
@@ -61,12 +60,12 @@ def page() -> str:
         table(("key", "what it may be", "left out", "meaning"), parameter_rows(network)),
         "## The workload `disk`",
         "`hosts`: who does it; `each`: settings of one of them.",
-        table(("key", "what it may be", "left out", "meaning"), parameter_rows((DISK,))),
+        table(("key", "what it may be", "left out", "meaning"), parameter_rows((WORKLOADS["disk"],))),
         "## The workloads `files` and `script`",
         "`files`: `hosts`, `program` a personality of Filebench. `script`: `profile`, `sender`,\n"
         "`receiver`, `more_receivers`; of the keys of a network it has `path`, `link_*` and `*_quota`.\n"
         "Variables of personality or profile are keys, too.",
-        table(("key", "what it may be", "left out", "meaning"), parameter_rows((FILES,))),
+        table(("key", "what it may be", "left out", "meaning"), parameter_rows((WORKLOADS["files"],))),
         *(
             part
             for name, section in (

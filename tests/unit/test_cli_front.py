@@ -27,9 +27,9 @@ from iodyno.cli.execute import failed
 from iodyno.cli.lazy import CommandEntry
 from iodyno.cli.right_now import _methods
 from iodyno.core.errors import Interrupted, PreflightError
-from iodyno.core.workload import WORKLOADS
 from iodyno.formats.experiment_file import experiment_text, parse_experiment
 from iodyno.formats.mistakes import unknown_key
+from iodyno.loads.base.workloads import WORKLOADS
 
 ROOT = Path(__file__).parents[2]
 STUDY = str(ROOT / "studies" / "tcp-transmit.yaml")

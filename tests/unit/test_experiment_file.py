@@ -16,13 +16,14 @@ from iodyno.cli.init import STARTER
 from iodyno.core.access import ACCESSES
 from iodyno.core.errors import ExperimentError
 from iodyno.core.experiment import Experiment, HostSpec, Windows
-from iodyno.core.workload import STREAM, WORKLOADS
+from iodyno.core.workload import STREAM
 from iodyno.formats.experiment_file import (
     experiment_schema,
     experiment_text,
     parse_experiment,
     read_experiment,
 )
+from iodyno.loads.base.workloads import WORKLOADS
 
 ROOT = Path(__file__).parents[2]
 STUDIES = sorted((ROOT / "studies").glob("*.yaml"))

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from iodyno.cli import check
 from iodyno.core import quantity
 from iodyno.core.errors import ExperimentError
-from iodyno.core.workload import DISK
 from iodyno.designs import plan
 from iodyno.formats.experiment_file import experiment_text, parse_experiment
+from iodyno.loads.disk.core.load import WORKLOAD
 from iodyno.loads.disk.fio import Job, is_job_file, jobs_of, parse_sections
 from iodyno.loads.disk.fio.experiment import chosen, experiment_keys, steps
 from iodyno.loads.disk.fio.options import ALIASES, CARRIED, REFUSED, WITHOUT_EFFECT
@@ -217,7 +217,7 @@ def test_an_option_means_what_it_means_in_fio(lines: str, expected: dict[str, An
     told = one(lines)
     assert {key: told.get(key) for key in expected} == expected
     for name, value in told.items():
-        parameter = DISK.parameter(name)
+        parameter = WORKLOAD.parameter(name)
         assert parameter is not None, name
         parameter.parse(value == "on" if parameter.kind == "switch" else value)
 

@@ -12,7 +12,7 @@ from iodyno.analysis.dataset import Dataset
 from iodyno.core.factor import VARIANT, parameter_of
 from iodyno.core.warnings import Warning, WarningCode
 from iodyno.core.workload import Level, Parameter
-from iodyno.loads.script.core.parameters import workload_of_stored
+from iodyno.loads.base.workloads import workload_of_stored
 
 _ONE_ORDER = 0.95
 

@@ -118,10 +118,11 @@ class Testbed:
     async def _open(self) -> OpenHosts:
         from iodyno.loads.disk.campaign.volume import open_volume
 
-        clients = self.experiment.workload.hosts
         if not isinstance(self.path, str):
             hub = self.experiment.workload.sender
-            hosts = await accesses.open_hosts(self.experiment.hosts, linked=not clients, hub=hub)
+            hosts = await accesses.open_hosts(
+                self.experiment.hosts, linked=not self.experiment.workload.workload.alone, hub=hub
+            )
             if self.path is not None:
                 try:
                     self.volume = await open_volume(self.path, self.experiment, hosts)
@@ -265,7 +266,7 @@ class Testbed:
         each observer costs those CPUs something.
         """
         asked = None if self.experiment.sensors is None else list(self.experiment.sensors)
-        if not self.experiment.workload.hosts or self.leads(host):
+        if not self.experiment.workload.workload.alone or self.leads(host):
             return asked
         return [name for name in OF_ONE_AGENT if asked is None or name in asked]
 

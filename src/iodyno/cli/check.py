@@ -9,7 +9,7 @@ import click
 
 from iodyno.cli import design_options, storage_files, uperf
 from iodyno.core.errors import ExperimentError
-from iodyno.core.experiment import Experiment, WorkloadSpec
+from iodyno.core.experiment import Experiment
 from iodyno.core.factor import parameter_of
 
 
@@ -88,6 +88,7 @@ def _experiment(
 
 def _summary(experiment: Experiment, file: str) -> dict[str, object]:
     from iodyno.designs.stopping import extended
+    from iodyno.loads.base.formats import load_named
 
     experiment = extended(experiment)
     design = design_options.plan_of(experiment, file)
@@ -101,7 +102,7 @@ def _summary(experiment: Experiment, file: str) -> dict[str, object]:
         "name": experiment.name,
         "question": experiment.question,
         "hosts": [f"{host.name} ({host.access})" for host in experiment.hosts.values()],
-        "workload": _workload(workload),
+        "workload": load_named(workload.kind).shown(workload),
         "factors": factors,
         "points": len(design.points),
         **({"search": f"largest {searched.factor} with {searched.goal.text}"} if searched else {}),
@@ -111,10 +112,3 @@ def _summary(experiment: Experiment, file: str) -> dict[str, object]:
         "quick": experiment.quick,
         "notes": list(experiment.notes),
     }
-
-
-def _workload(workload: WorkloadSpec) -> str:
-    if not workload.hosts:
-        return f"{workload.kind} from {workload.sender} to {', '.join(workload.receivers)}"
-    first, *more = workload.hosts
-    return f"{workload.kind} on {first}" + (f" to {more[-1]} ({len(workload.hosts)} clients)" if more else "")

@@ -17,7 +17,7 @@ from iodyno.core.errors import ExperimentError
 from iodyno.core.factor import parameter_of
 from iodyno.core.quantity import counted
 from iodyno.core.workload import Level
-from iodyno.loads.script.core.parameters import workload_of_stored
+from iodyno.loads.base.workloads import workload_of_stored
 
 if TYPE_CHECKING:
     from iodyno.analysis.decisions.noise import Noise

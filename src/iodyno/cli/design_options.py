@@ -114,13 +114,11 @@ def plan_of(experiment: Experiment, file: str) -> Design:
     cannot be carried out with the levels of a point.
     """
     from iodyno import designs
-    from iodyno.formats.planned_points import refuse_connections
-    from iodyno.loads.script.uperf.points import refuse_points
+    from iodyno.loads.base.formats import load_named
 
     with placed(experiment, file):
         design = designs.plan(experiment)
-    refuse_points(experiment, design, file)
-    refuse_connections(experiment, design, file)
+    load_named(experiment.workload.kind).refuse(experiment, design, file)
     return design
 
 

@@ -17,7 +17,7 @@ from iodyno.cli.prove import proof_options
 from iodyno.cli.right_now import level
 from iodyno.cli.stderr import to_stderr
 from iodyno.core import quantity
-from iodyno.core.workload import DISK
+from iodyno.loads.disk.core.load import WORKLOAD
 from iodyno.loads.disk.core.parameters import HOST_MARK, NULL_TARGET, is_device, kind_of, paths_of
 
 if TYPE_CHECKING:
@@ -28,24 +28,24 @@ _LAID_OUT_BYTES = 2**30
 
 
 @click.command(name="disk")
-@level(DISK, "--target", "target")
-@level(DISK, "--size", "working_set")
-@level(DISK, "--pattern", "pattern", "random")
-@level(DISK, "--random", "random")
-@level(DISK, "--read", "read", "100%")
-@level(DISK, "--block", "block", "4KiB")
-@level(DISK, "--queue-depth", "queue_depth", "1")
-@level(DISK, "--workers", "workers", "1")
-@level(DISK, "--syscalls", "syscalls")
+@level(WORKLOAD, "--target", "target")
+@level(WORKLOAD, "--size", "working_set")
+@level(WORKLOAD, "--pattern", "pattern", "random")
+@level(WORKLOAD, "--random", "random")
+@level(WORKLOAD, "--read", "read", "100%")
+@level(WORKLOAD, "--block", "block", "4KiB")
+@level(WORKLOAD, "--queue-depth", "queue_depth", "1")
+@level(WORKLOAD, "--workers", "workers", "1")
+@level(WORKLOAD, "--syscalls", "syscalls")
 @click.option("--direct", is_flag=True, help="Past the page cache (O_DIRECT).")
-@level(DISK, "--cached", "cached")
-@level(DISK, "--sync", "sync")
-@level(DISK, "--sync-every", "sync_every")
-@level(DISK, "--stride", "stride")
-@level(DISK, "--theta", "theta")
-@level(DISK, "--verify", "verify")
-@level(DISK, "--rate", "rate")
-@level(DISK, "--arrivals", "arrivals")
+@level(WORKLOAD, "--cached", "cached")
+@level(WORKLOAD, "--sync", "sync")
+@level(WORKLOAD, "--sync-every", "sync_every")
+@level(WORKLOAD, "--stride", "stride")
+@level(WORKLOAD, "--theta", "theta")
+@level(WORKLOAD, "--verify", "verify")
+@level(WORKLOAD, "--rate", "rate")
+@level(WORKLOAD, "--arrivals", "arrivals")
 @right_now.seconds
 @right_now.repeat
 @click.option(
@@ -122,7 +122,7 @@ def command(
         paths = paths_of(str(written["target"]), quick.clients_named(clients)[0])
         written["working_set"] = quantity.show("size", _bytes_of(paths if to is None else ()))
         to_stderr(f"iodyno: note: --size {written['working_set']}")
-    if int(DISK.parameter("queue_depth").parse(written["queue_depth"])) > 1 and "syscalls" not in written:  # type: ignore[union-attr]
+    if int(WORKLOAD.parameter("queue_depth").parse(written["queue_depth"])) > 1 and "syscalls" not in written:  # type: ignore[union-attr]
         written["syscalls"] = "io_uring"
         to_stderr("iodyno: note: --syscalls io_uring, as one call at a time has no queue_depth")
     keys = quick.disk(

@@ -32,7 +32,7 @@ from iodyno.core.experiment import Experiment
 from iodyno.core.quantity import counted
 from iodyno.designs.duration import estimate
 from iodyno.hosts.access import AgentProgram
-from iodyno.loads.disk.campaign.targets import refuse_at_once
+from iodyno.loads.base.campaign import load_for
 from iodyno.store.schema import BACKGROUND, MANIFEST, TRIALS
 from iodyno.store.writer import RESUME
 
@@ -85,7 +85,7 @@ def execute(
 
     try:
         if not resume:
-            refuse_at_once(experiment, design)
+            load_for(experiment).refuse(experiment, design)
         return asyncio.run(until_stopped())
     except (asyncio.CancelledError, KeyboardInterrupt) as stop:
         if isinstance(stop, asyncio.CancelledError) and not signals:

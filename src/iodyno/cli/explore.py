@@ -84,8 +84,7 @@ def command(
             where=file,
             advice="`iodyno run`, or leave that section out",
         )
-    if whole.workload.script is not None:
-        plan_of(whole, file)  # refuses what no trial of it can do
+    plan_of(whole, file)  # refuses what no trial of it can do
     exploration = Explore(whole, outcome, least, Path(file).parent)
     outcome = exploration.outcome
     folder = exploration.begin(into or Path("campaigns"), resume)

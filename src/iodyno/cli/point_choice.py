@@ -13,7 +13,7 @@ from click.shell_completion import CompletionItem
 from iodyno.core.errors import ExperimentError, IodynoError
 from iodyno.core.factor import parameter_of
 from iodyno.core.workload import Level
-from iodyno.loads.script.core.parameters import workload_of_stored
+from iodyno.loads.base.workloads import workload_of_stored
 
 if TYPE_CHECKING:
     from iodyno.analysis.summary import CampaignSummary, PointSummary

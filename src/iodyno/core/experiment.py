@@ -13,10 +13,9 @@ from iodyno.core.decision import UntilSpec
 from iodyno.core.factor import Factor
 from iodyno.core.noise import NoiseSpec
 from iodyno.core.search import SearchSpec
-from iodyno.core.workload import WORKLOADS, Level, Workload
-from iodyno.loads.files.core.parameters import workload_of as personality_workload
+from iodyno.core.workload import Level, Workload
+from iodyno.loads.base.workloads import LOADS
 from iodyno.loads.files.core.values import Personality
-from iodyno.loads.script.core.parameters import workload_of
 from iodyno.loads.script.core.values import Script
 
 
@@ -74,9 +73,7 @@ class WorkloadSpec:
     @property
     def workload(self) -> Workload:
         """The workload's description."""
-        if self.program is not None:
-            return personality_workload(self.program)
-        return workload_of(self.script) if self.script else WORKLOADS[self.kind]
+        return LOADS[self.kind].of_content(self.script or self.program)
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Parameters of workloads, with unit and range. Any of them can be a factor.
 
-To add a workload: describe it here (one entry of `WORKLOADS`) and give the agent one file in
-`agent/load/src/workload/`.
+What all loads have in common, and the parameters of those on connections; those of other loads are in their folders
+(`iodyno.loads`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from iodyno.core.parameter import Level as Level
 from iodyno.core.parameter import Parameter as Parameter
 from iodyno.core.path import PATHS
 from iodyno.core.submission import CLIENTS, SERVERS
-from iodyno.loads.disk.core import parameters as disk_parameters
 
 
 @dataclass(frozen=True)
@@ -287,45 +286,8 @@ CONNECT_REQUEST_RESPONSE = Workload(
 EXCHANGES = (REQUEST_RESPONSE.name, CONNECT_REQUEST_RESPONSE.name)
 """Kinds that ask and are answered."""
 
-SCRIPT = Workload(
-    name="script",
-    help="What a profile of uperf says (docs/guides/uperf.md). Its variables are parameters, too.",
-    parameters=(
-        _PATH,
-        *(
-            parameter
-            for parameter in _LIMITS
-            if parameter.name.startswith("link_") or parameter.name.endswith("_quota")
-        ),
-    ),
+OF_THE_WAY = (
+    _PATH,
+    *(each for each in _LIMITS if each.name.startswith("link_") or each.name.endswith("_quota")),
 )
-
-DISK = Workload(
-    name="disk",
-    help="Blocks of a file or a device, read and written (docs/guides/disks.md). Each of its hosts does it for itself.",
-    parameters=disk_parameters.PARAMETERS,
-    alone=True,
-)
-
-FILES = Workload(
-    name="files",
-    help="What a personality of Filebench says (docs/guides/filebench.md). Its variables are parameters, too.",
-    parameters=(
-        Parameter(
-            "target",
-            "path",
-            "The directory below which all files are; left out: where the personality's own paths are. {host} in it is the"
-            " name of the host.",
-            form=disk_parameters.checked_target,
-        ),
-        Parameter("remove", "switch", "Remove the files when a trial is over.", default=False),
-        *(p for p in disk_parameters.PARAMETERS if p.name in ("clients", "on_client_loss")),
-    ),
-    alone=True,
-)
-
-WORKLOADS: Mapping[str, Workload] = {
-    workload.name: workload
-    for workload in (STREAM, REQUEST_RESPONSE, CONNECT_REQUEST_RESPONSE, SCRIPT, DISK, FILES)
-}
-"""Every workload, by name."""
+"""Parameters of the path and of both ends, for a load that says itself what goes over its connections."""

@@ -362,7 +362,7 @@ def plan(
                 settings,
                 sends=sends,
                 cpus=suspicion.cpus.get(host),
-                alone=bool(experiment.workload.hosts),
+                alone=experiment.workload.workload.alone,
                 device_per_s=suspicion.devices.get(host),
                 service_ns=suspicion.service_ns,
                 there=_of_limiter(experiment, host, there or {}),

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from iodyno.core.experiment import WorkloadSpec
 from iodyno.core.factor import Factor
 from iodyno.core.quantity import show
-from iodyno.core.workload import CONNECT_REQUEST_RESPONSE, SCRIPT, STREAM, Level
+from iodyno.core.workload import CONNECT_REQUEST_RESPONSE, STREAM, Level
 from iodyno.formats.mistakes import Path
 
 if TYPE_CHECKING:
@@ -41,8 +41,6 @@ def check(
     reading: Reading, workload: WorkloadSpec, factors: Mapping[str, Factor], section: Path = ("workload",)
 ) -> None:
     """Notes every parameter whose levels meet a transport that cannot have them. `section`: where the load stands."""
-    if workload.hosts or workload.kind == SCRIPT.name:
-        return
     levels = _Levels(workload, factors, section)
     for name, text in _mistakes(workload.kind, levels):
         reading.note(levels.place(name), text)

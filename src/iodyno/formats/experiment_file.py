@@ -29,7 +29,7 @@ from iodyno.formats.experiment_model import experiment_schema
 from iodyno.formats.experiment_sections import Reading
 from iodyno.formats.given_file import read_given
 from iodyno.formats.mistakes import error, nearest
-from iodyno.loads.files.wml.text import inline
+from iodyno.loads.base.formats import load_named
 
 __all__ = [
     "experiment_schema",
@@ -107,11 +107,11 @@ def parse_experiment(
     experiment = reading.experiment(decoded, quick=quick)
     if experiment is None or reading.mistakes:
         raise error(file, reading.mistakes, "`iodyno schema` prints every key with what it may hold")
-    program = experiment.workload.program
-    if program is not None and "\n" not in str(reading.plain["workload"].get("program")).strip():
-        # With the personality itself, so that the campaign is complete in its folder.
-        held = {**reading.plain, "workload": {**reading.plain["workload"], "program": inline(program.text)}}
-        experiment = replace(experiment, text=(decoded := experiment_text(held)))
+    load = load_named(experiment.workload.kind)
+    if (whole := load.whole(experiment.workload, reading.plain["workload"])) is not None:
+        # With what it names, so that the campaign is complete in its folder.
+        decoded = experiment_text({**reading.plain, "workload": whole})
+        experiment = replace(experiment, text=decoded)
     written = reading.plain.get("design") or {}
     if experiment.design.rows is None or "rows" in written:
         return experiment

@@ -31,8 +31,10 @@ from iodyno.core.decision import MAX_TRIALS as UNTIL_TRIALS
 from iodyno.core.decision import parse_rule
 from iodyno.core.outcome import BYSTANDER_NAME, OF_BYSTANDER, OUTCOMES
 from iodyno.core.search import parse_goal
-from iodyno.core.workload import DISK, FILES, SCRIPT, WORKLOADS, Parameter, Workload
+from iodyno.core.workload import Parameter, Workload
 from iodyno.formats.mistakes import found, unknown
+from iodyno.loads.base.formats import load_named
+from iodyno.loads.base.workloads import WORKLOADS
 
 MAX_LEVELS = 1000
 HOUR_NS = 3600 * 10**9
@@ -160,8 +162,8 @@ _PROSE = _text(
     r"[^\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]{1,4000}",
     "a text of 4000 characters at most, without control characters",
 )
-_PROGRAM = _text(r"[\s\S]+", "a file, or the text of a personality")
-_PROFILE = _text(r"[\s\S]+", "the text of a profile")
+PROGRAM = _text(r"[\s\S]+", "a file, or the text of a personality")
+PROFILE = _text(r"[\s\S]+", "the text of a profile")
 _CPU = _quantity("count", low=0, high=8191)
 _SHARE = _Reads(
     _share,
@@ -289,7 +291,7 @@ _ALONE: dict[str, Any] = {
 }
 
 
-def _own_section(workload: Workload) -> type[Section]:
+def own_section(workload: Workload) -> type[Section]:
     """The settings of one host."""
     fields: dict[str, Any] = {
         parameter.name: (Annotated[Any, _parameter(parameter)], Field(None, description=parameter.help))
@@ -311,26 +313,8 @@ def workload_section(workload: Workload) -> type[Section]:
             Field(description=f"Which workload runs. {workload.help}"),
         ),
         **(_ALONE if workload.alone else _ENDS),
+        **load_named(workload.name).keys(workload),
     }
-    if workload.name == DISK.name:
-        fields["each"] = (
-            dict[Annotated[str, _HOST_NAME], _own_section(workload)],  # type: ignore[misc]
-            Field({}, description="Settings of one of the hosts, by its name, in place of those of all."),
-        )
-    if workload.name == SCRIPT.name:
-        fields["profile"] = (Annotated[str, _PROFILE], Field(description="The profile, as uperf has it."))
-        fields["more_receivers"] = (
-            list[Annotated[str, _HOST_NAME]],
-            Field(
-                [],
-                description="Further hosts that receive, where the profile has several `remotehost`: in that order.",
-            ),
-        )
-    if workload.name == FILES.name:
-        fields["program"] = (
-            Annotated[str, _PROGRAM],
-            Field(description="A file with a personality of Filebench, or its text on several lines."),
-        )
     for parameter in workload.parameters:
         fields[parameter.name] = (
             Annotated[Any, _parameter(parameter)],
@@ -469,24 +453,6 @@ class QuickSection(Section):
     windows: Any = Field(None, description="Windows that are replaced.")
 
 
-_VARIABLE_SCHEMA: Json = {"type": ["string", "integer"], "description": "A variable of the profile."}
-_LEVELS_SCHEMA: Json = {"type": "array", "minItems": 1, "maxItems": MAX_LEVELS, "items": _VARIABLE_SCHEMA}
-_VARIABLE_FACTOR_SCHEMA: Json = {
-    "anyOf": [
-        _LEVELS_SCHEMA,
-        {
-            "type": "object",
-            "required": ["levels"],
-            "properties": {
-                "levels": _LEVELS_SCHEMA,
-                "together": {"type": "object", "additionalProperties": _LEVELS_SCHEMA},
-            },
-            "additionalProperties": False,
-        },
-    ]
-}
-
-
 def experiment_schema() -> Json:
     """The JSON Schema (draft 2020-12) of an experiment file, with a description of every key."""
     definitions: Json = {}
@@ -523,17 +489,15 @@ def experiment_schema() -> Json:
     workload_sections = {name: sections_of(workload)[0] for name, workload in WORKLOADS.items()}
     factor_sections = {name: sections_of(workload)[1] for name, workload in WORKLOADS.items()}
     factors = any_of(factor_sections)
-    known = any_of({name: section for name, section in factor_sections.items() if name != SCRIPT.name})
+    loads = {name: load_named(name) for name in WORKLOADS}
+    known = any_of({n: section for n, section in factor_sections.items() if not loads[n].extends_schema})
     workloads = any_of(workload_sections)
+    (extends,) = (name for name, load in loads.items() if load.extends_schema)
     # Here, as that module is made of this one.
     from iodyno.formats import explain_section, tunable_sections
     from iodyno.formats.design_section import DesignSection
-    from iodyno.loads.disk.formats import section as alone_section
 
     tunable_sections.add_to_schema(definitions)
-    # The names of a profile's variables are its own.
-    definitions[f"{SCRIPT.name}_workload"]["additionalProperties"] = _VARIABLE_SCHEMA
-    definitions[f"{SCRIPT.name}_factors"]["additionalProperties"] = _VARIABLE_FACTOR_SCHEMA
     for name in factor_sections:
         for definition in list(definitions):
             if definition.startswith(f"{name}_") and definition.endswith("_factor"):
@@ -544,7 +508,7 @@ def experiment_schema() -> Json:
                 }
     outcomes = [kind.name for kind in OUTCOMES.values() if kind.of_trial or not kind.per_host]
     per_host = "|".join(kind.name for kind in OUTCOMES.values() if kind.per_host)
-    named = {n: s for n, s in workload_sections.items() if n != SCRIPT.name and not WORKLOADS[n].alone}
+    named = {name: section for name, section in workload_sections.items() if loads[name].beside}
     beside = any_of(named)
     sections: dict[str, Json] = {
         "hosts": {
@@ -582,7 +546,8 @@ def experiment_schema() -> Json:
                     "description": schema["properties"][key]["description"]
                 }
     definitions["quick"] = quick
-    alone_section.add_to_schema(definitions)
+    for load in loads.values():
+        load.add_to_schema(definitions)
     top["properties"]["quick"] = {
         "$ref": "#/$defs/quick",
         "description": top["properties"]["quick"]["description"],
@@ -591,7 +556,7 @@ def experiment_schema() -> Json:
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": "urn:iodyno:experiment",
         **top,
-        "if": {"properties": {"workload": {"properties": {"kind": {"const": SCRIPT.name}}}}},
+        "if": {"properties": {"workload": {"properties": {"kind": {"const": extends}}}}},
         "else": {"properties": {"factors": known}},
         "title": "iodyno experiment",
         "description": "The question as one file: hosts, workload, factors, outcomes, design.",

@@ -18,7 +18,7 @@ from iodyno.core.experiment import Experiment, HostSpec, Limits, Windows, Worklo
 from iodyno.core.factor import VARIANT, Factor
 from iodyno.core.outcome import BYSTANDER, BYSTANDER_NAME, bystander_names
 from iodyno.core.tunable import ALL
-from iodyno.core.workload import SCRIPT, WORKLOADS, Level, Workload
+from iodyno.core.workload import Level, Workload
 from iodyno.formats import (
     bystander_section,
     combinations,
@@ -33,8 +33,9 @@ from iodyno.formats import (
 from iodyno.formats import experiment_model as model
 from iodyno.formats.mistakes import Mistake, Path, dotted, found, unknown, unknown_key
 from iodyno.formats.outcome_names import mistake_of
-from iodyno.loads.disk.formats import section as alone_section
-from iodyno.loads.script.core.parameters import RESERVED, kinds_of, mixed, workload_of
+from iodyno.loads.base.formats import load_named
+from iodyno.loads.base.workloads import LOADS, WORKLOADS
+from iodyno.loads.script.core.parameters import kinds_of
 from iodyno.loads.script.core.values import Script
 
 MAX_TRIALS = 99_999
@@ -71,18 +72,15 @@ class Reading:
         hosts = self.hosts()
         workload = self.workload()
         bystanders = bystander_section.read(self)
-        described = workload.workload if workload else alone_section.named(self.plain)
+        described = workload.workload if workload else _named(self.plain)
         tunables = self.tunables()
         factors = self.factors(described, self.plain.get("factors"), ("factors",), workload)
         tunable_sections.check_tunables(tunables, factors, tuple(self.host_names), self.note, ("factors",))
         if workload is not None:
-            self.check_variables(workload, factors)
-            alone_section.check(self, workload, factors)
+            load_named(workload.kind).check(self, workload, factors)
         traces = named_traces.found(self, {("workload",): workload, **bystanders}, factors)
         if workload is not None:
-            combinations.check(self, workload, factors)
-            if workload.sender and workload.script is None:
-                connection_points.check(self, workload, factors, hosts, tunables, traces)
+            load_named(workload.kind).check_points(self, workload, factors, hosts, tunables, traces)
         for section, beside in bystanders.items():
             # Its settings are the same at every point: factors are of the workload, or of the path that both go by.
             combinations.check(self, beside, {}, section)
@@ -201,13 +199,18 @@ class Reading:
         if not isinstance(kind, str) or kind not in WORKLOADS:
             self.note((*path, "kind"), unknown(kind if isinstance(kind, str) else found(kind), WORKLOADS))
             return None
-        if key == BYSTANDER and (kind == SCRIPT.name or WORKLOADS[kind].alone):
-            self.note((*path, "kind"), alone_section.no_bystander(kind))
+        load = load_named(kind)
+        if key == BYSTANDER and not load.beside:
+            text = f"found {found(kind)}, allowed: any other workload, which lasts as long as the windows"
+            self.note((*path, "kind"), text)
             return None
-        script = self.script(written) if kind == SCRIPT.name else None
-        described = workload_of(script) if script else WORKLOADS[kind]
-        if described.alone:
-            return alone_section.read(self, described, written, path)
+        return load.read(self, kind, written, path)
+
+    def between_hosts(
+        self, kind: str, written: Any, path: Path, script: Script | None = None
+    ) -> WorkloadSpec | None:
+        """The workload between hosts of this kind, with its script where it has one."""
+        described = LOADS[kind].of_content(script)
         section = self.section(model.sections_of(described)[0], written, path)
         further = written.get("more_receivers") if script else None
         self.check_ends(written.get("sender"), written.get("receiver"), path, further)
@@ -218,43 +221,6 @@ class Reading:
         variables = kinds_of(script.variables()) if script else {}
         spec = WorkloadSpec(kind, section.sender, section.receiver, settings, script, variables)
         return replace(spec, more_receivers=tuple(held.get("more_receivers", ())))
-
-    def script(self, written: Any) -> Script | None:
-        """The profile of the workload `script`; None when it cannot be read, which is noted."""
-        from iodyno.loads.script.uperf import script_of
-
-        path = ("workload", "profile")
-        if not isinstance(written.get("profile"), str):
-            if "profile" not in written:
-                self.note_missing(("workload",), "profile", "the profile, as uperf has it")
-            return None
-        script, mistakes = script_of(written["profile"])
-        for mistake in mistakes:
-            self.note(path, f"line {mistake.line} of it: {mistake}")
-        if script is None:
-            return None
-        for variable in script.variables():
-            if variable.name in RESERVED:
-                text = f"the variable ${variable.name} (line {variable.line} of it) has a name that is taken here"
-                self.note(path, f"{text}, allowed: any but {', '.join(RESERVED)}")
-                return None
-        for variable in mixed(script):
-            text = f"the variable ${variable.name} (line {variable.line} of it) stands for values of different kinds"
-            self.note(path, f"{text}, allowed: a variable for each")
-        return script
-
-    def check_variables(self, workload: WorkloadSpec, factors: Mapping[str, Factor]) -> None:
-        """Every variable needs a value, but for hosts: one that nobody names is the receiver."""
-        given = {*workload.settings, *(name for f in factors.values() for name in (f.name, *f.together))}
-        if workload.script is None:
-            return
-        lines: dict[str, int] = {}
-        for variable in workload.script.variables():
-            lines.setdefault(variable.name, variable.line)
-        for name, kind in workload.variables.items():
-            if name not in given and kind != "host":
-                text = f"the variable ${name} (line {lines[name]} of it) has no value"
-                self.note(("workload", "profile"), f"{text}, needed: `{name}:` in workload or in factors")
 
     def tunables(self) -> dict[str, Level]:
         """The tunables that are set in every trial."""
@@ -345,16 +311,13 @@ class Reading:
         if not isinstance(named, list) or not named:
             if workload is None:
                 return ()
-            if workload.hosts:
-                return alone_section.outcomes_of(workload)
-            costs = tuple(f"{host}.cpu_ns_per_kib" for host in workload.ends)
-            return ("goodput_bits_per_s", f"{workload.sender}.cycles_per_kib", *costs)
+            return load_named(workload.kind).usual_outcomes(workload)
         names = {index: name for index, name in enumerate(named) if isinstance(name, str)}
         listed: set[str] = set()
         for index, name in names.items():
-            kind = workload.kind if workload else ""
+            known = load_named(workload.kind if workload is not None else _named(self.plain).name).outcomes
             beside = bystander_section.names(self)
-            if text := mistake_of(name, self.host_names, beside=beside, kind=kind):
+            if text := mistake_of(name, self.host_names, beside=beside, known=known):
                 what, _, allowed = text.partition(", allowed: ")
                 self.note(("outcomes", index), f"{what}, allowed: as above" if allowed in listed else text)
                 listed |= {allowed} - {""}
@@ -559,6 +522,14 @@ class Reading:
         """Tell whether the key is in the file."""
         parent = self.value(path[:-1])
         return isinstance(parent, dict) and path[-1] in parent
+
+
+def _named(plain: Any) -> Workload:
+    """The workload that a file names, though it cannot be read; the first of all where it names none."""
+    section = plain.get("workload")
+    kind = section.get("kind") if isinstance(section, dict) else None
+    known = WORKLOADS.get(kind) if isinstance(kind, str) else None
+    return known or next(iter(WORKLOADS.values()))
 
 
 def _section_at(section: Any, steps: list[str | int]) -> Any:

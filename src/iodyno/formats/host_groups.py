@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from iodyno.core.experiment import HostSpec
-from iodyno.core.workload import WORKLOADS
 from iodyno.formats.mistakes import Path, found, unknown
+from iodyno.loads.base.workloads import WORKLOADS
 
 Note = Callable[[Path, str], None]
 

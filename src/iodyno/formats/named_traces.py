@@ -20,6 +20,7 @@ from iodyno.core.factor import Factor
 from iodyno.core.workload import Level
 from iodyno.formats import value_traces
 from iodyno.formats.mistakes import Path
+from iodyno.loads.base.formats import load_named
 from iodyno.loads.disk.formats import block_traces
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ def found(
 ) -> Traces:
     """All traces of the workloads, by the section that each is in, and of the factors; what cannot be read is noted."""
     traces: dict[tuple[str, Level], str] = {}
-    if any(workload and (workload.script or workload.program) for workload in places.values()):
+    if any(workload and load_named(workload.kind).own_names for workload in places.values()):
         return traces  # whose variables may have any name
     named = [*_named(places, factors)]
     chosen = [str(level) for _, name, level in named if name == "replay_device"]

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from iodyno.core.outcome import OF_BYSTANDER, OUTCOMES, not_of, split_beside
-from iodyno.core.workload import WORKLOADS
+from iodyno.core.outcome import OF_BYSTANDER, OUTCOMES, split_beside
 from iodyno.formats.mistakes import found, listed, nearest, unknown
-from iodyno.loads.disk.core.outcomes import NAMES_OF_DISKS, ONLY_OF_DISKS
 
-_OF_NETWORKS = frozenset(OUTCOMES) - ONLY_OF_DISKS
 _LISTED_CHARACTERS = 1500  # chosen: half a screen
 _HOSTS_NAMED = 6  # chosen: more make a line that nobody reads
 
 
-def mistake_of(name: str, hosts: list[str], *, beside: Collection[str], kind: str) -> str:
-    """Return the mistake in the name of an outcome; empty when there is none. `beside`: names of the bystanders; `kind`:
-    that of the workload, empty where it is not known.
+def mistake_of(name: str, hosts: list[str], *, beside: Collection[str], known: Collection[str]) -> str:
+    """Return the mistake in the name of an outcome; empty when there is none. `beside`: names of the bystanders; `known`: the
+    outcomes that the load may have.
     """
     whose, of_bystander = split_beside(name)
     if whose and beside and whose not in beside:
@@ -24,12 +21,10 @@ def mistake_of(name: str, hosts: list[str], *, beside: Collection[str], kind: st
     if whose and beside:
         return "" if of_bystander in OF_BYSTANDER else f"of a bystander {unknown(of_bystander, OF_BYSTANDER)}"
     prefix, dot, rest = name.rpartition(".")
-    on_disks = kind in WORKLOADS and WORKLOADS[kind].alone
-    names = NAMES_OF_DISKS if on_disks else _OF_NETWORKS - frozenset(not_of(kind) if kind else ())
-    known = [k for k in OUTCOMES.values() if k.name in names]
-    if rest not in (kind.name for kind in known):
-        allowed = [k.name if k.of_trial or not k.per_host else f"HOST.{k.name}" for k in known]
-        near = nearest(rest, [kind.name for kind in known]).removeprefix("; ")
+    kinds = [kind for kind in OUTCOMES.values() if kind.name in known]
+    if rest not in (kind.name for kind in kinds):
+        allowed = [k.name if k.of_trial or not k.per_host else f"HOST.{k.name}" for k in kinds]
+        near = nearest(rest, [kind.name for kind in kinds]).removeprefix("; ")
         if near:
             return f"found {found(name)}; {near} allowed: {listed(rest, allowed)}"
         return f"found {found(name)}, allowed: {_listed(allowed)}"

@@ -15,8 +15,6 @@ from iodyno.formats.mistakes import Mistake, dotted, error
 def refuse_connections(experiment: Experiment, design: Design, file: str) -> None:
     """Raises ExperimentError, with every mistake and its line in the file, where a point cannot be had."""
     workload = experiment.workload
-    if not workload.sender or workload.script is not None:
-        return
     varied = varied_at({factor.name: factor for factor in experiment.factors})
     found = {
         (place_of(names, varied, workload.settings, experiment.tunables), text)

@@ -10,9 +10,10 @@ from iodyno.core.experiment import WorkloadSpec
 from iodyno.core.factor import Factor
 from iodyno.core.outcome import TIMES_OF_REQUESTS, not_of
 from iodyno.core.search import Goal, SearchSpec
-from iodyno.core.workload import SCRIPT, Level
+from iodyno.core.workload import Level
 from iodyno.formats import experiment_model as model
 from iodyno.formats.mistakes import Path, unknown
+from iodyno.loads.base.formats import load_named
 
 if TYPE_CHECKING:
     from iodyno.formats.experiment_sections import Reading
@@ -54,12 +55,11 @@ def _never_told(
     goal: Goal, parameter: str, workload: WorkloadSpec, factors: Mapping[str, Factor]
 ) -> dict[str, str]:
     """Why no trial can tell whether the goal is met, by the key that is to blame; empty where it can."""
-    if goal.outcome == "loss_ratio" and workload.kind != SCRIPT.name:
-        others = [level for level in _levels("transport", workload, factors, "tcp") if level != "udp"]
-        if workload.hosts or others:
-            over = "" if workload.hosts else f" over {others[0]}"
-            text = f"nothing is lost{over}, allowed: transport udp, or a goal on the response time, such as p99 <= 1ms"
-            return {"goal": text}
+    load = load_named(workload.kind)
+    why = load.without_loss(_levels("transport", workload, factors, "tcp"))
+    if goal.outcome == "loss_ratio" and why is not None:
+        text = f"{why}, allowed: transport udp, or a goal on the response time, such as p99 <= 1ms"
+        return {"goal": text}
     if "closed" in _levels("arrivals", workload, factors, None):
         allowed = "allowed: arrivals constant, poisson, bursty or of a trace"
         if parameter == "rate":
@@ -73,7 +73,7 @@ def _never_told(
         for name in ("rate", "arrivals", "replay")
         for level in _levels(name, workload, factors, None)
     )
-    if goal.outcome.startswith("response_time") and workload.kind != SCRIPT.name and not timed:
+    if goal.outcome.startswith("response_time") and load.due_by_rate and not timed:
         text = "the loop is closed: nothing is due at a time that a response could count from"
         return {"goal": f"{text}, needed: a rate, as a setting or as what is searched"}
     return {}

@@ -11,9 +11,10 @@ from pydantic import Field, create_model
 
 from iodyno.core.factor import VARIANT, Factor
 from iodyno.core.tunable import ALL, TUNABLES, named
-from iodyno.core.workload import WORKLOADS, Level, Parameter, Workload
+from iodyno.core.workload import Level, Parameter, Workload
 from iodyno.formats import experiment_model as model
 from iodyno.formats.mistakes import Path, found, unknown
+from iodyno.loads.base.workloads import WORKLOADS
 
 _VARIANT = Parameter(VARIANT, "word", "A name for what is set together: one level of each for every name.")
 

@@ -11,7 +11,7 @@ from iodyno.analysis.summary import CampaignSummary
 from iodyno.core.factor import parameter_of
 from iodyno.core.quantity import counted
 from iodyno.loads.base.report import load_of
-from iodyno.loads.script.core.parameters import workload_of_stored
+from iodyno.loads.base.workloads import workload_of_stored
 from iodyno.report.numbers import quantity
 from iodyno.report.observer import observer_note
 

@@ -150,10 +150,12 @@ class Explore:
 def _outcome(whole: Experiment, name: str | None) -> str | None:
     """The outcome that was named, of the sender where no host is and each has it. Raises ExperimentError before any trial."""
     from iodyno.formats.outcome_names import mistake_of
+    from iodyno.loads.base.formats import load_named
 
     if name is None:
         return None
-    check = partial(mistake_of, hosts=list(whole.hosts), beside=whole.bystanders, kind=whole.workload.kind)
+    known = load_named(whole.workload.kind).outcomes
+    check = partial(mistake_of, hosts=list(whole.hosts), beside=whole.bystanders, known=known)
     wrong = check(name)
     of_sender = f"{whole.workload.ends[0]}.{name}"
     if wrong and not check(of_sender):

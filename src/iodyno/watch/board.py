@@ -19,7 +19,7 @@ from typing import Any, Literal
 from iodyno.campaign.feed import is_alive
 from iodyno.core.errors import StoreError
 from iodyno.core.factor import parameter_of
-from iodyno.loads.script.core.parameters import workload_of_stored
+from iodyno.loads.base.workloads import workload_of_stored
 from iodyno.watch import stored
 from iodyno.watch.facts import STATISTICS, Cutter, Sample
 from iodyno.watch.follow import Follower

@@ -33,7 +33,7 @@ from iodyno.core.factor import parameter_of
 from iodyno.core.outcome import OUTCOMES, Estimate
 from iodyno.core.warnings import Warning, WarningCode
 from iodyno.core.workload import Level
-from iodyno.loads.script.core.parameters import workload_of_stored
+from iodyno.loads.base.workloads import workload_of_stored
 
 if TYPE_CHECKING:
     from iodyno.analysis.summary import CampaignSummary

@@ -11,8 +11,8 @@ from typing import Any
 
 from iodyno.core import quantity
 from iodyno.core.errors import ExperimentError
-from iodyno.core.workload import DISK
 from iodyno.formats.mistakes import listed, nearest
+from iodyno.loads.disk.core.load import WORKLOAD
 from iodyno.loads.disk.fio.ini import Section
 from iodyno.loads.disk.fio.jobs import DEFAULT_SECONDS, Job, jobs_of
 from iodyno.loads.disk.fio.reading import of_jobs
@@ -284,7 +284,7 @@ def _levels(jobs: Sequence[Job]) -> dict[str, list[Any]]:
     """Of each setting what it is in each job: its own, else what it is by default, else None."""
     names = dict.fromkeys(name for job in jobs for name in job.settings)
     defaults: Mapping[str, Any] = {
-        **{p.name: p.show(p.default) for p in DISK.parameters if p.default is not None},
+        **{p.name: p.show(p.default) for p in WORKLOAD.parameters if p.default is not None},
         **_WITHOUT_MEANING,
     }
     levels = {name: [job.settings.get(name, defaults.get(name)) for job in jobs] for name in names}

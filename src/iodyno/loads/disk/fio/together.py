@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from iodyno.core.parameter import Level
-from iodyno.core.workload import DISK
 from iodyno.loads.disk.core import parameters as disk_parameters
+from iodyno.loads.disk.core.load import WORKLOAD
 from iodyno.loads.disk.fio.reading import SectionReading
 
 _OPTIONS: Mapping[str, tuple[str, ...]] = {
@@ -53,7 +53,7 @@ def check(reading: SectionReading, settings: Mapping[str, Any]) -> None:
         return
     point: dict[str, Level] = {}
     for name, value in settings.items():
-        parameter = DISK.parameter(name)
+        parameter = WORKLOAD.parameter(name)
         assert parameter is not None
         try:
             point[name] = parameter.parse(value)

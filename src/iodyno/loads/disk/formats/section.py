@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 from iodyno.core.experiment import WorkloadSpec
 from iodyno.core.factor import Factor
 from iodyno.core.volume import CREATE_FILES, FOR_MANY, MAY_BE_SLOWER, MAY_KEEP_NOTHING, MOST_CLIENTS
-from iodyno.core.workload import DISK, FILES, WORKLOADS, Workload
+from iodyno.core.workload import Workload
 from iodyno.formats import experiment_model as model
 from iodyno.formats.factor_points import points, varied_at
 from iodyno.formats.mistakes import Path, found, unknown
 from iodyno.loads.disk.core import parameters as disk_parameters
-from iodyno.loads.files.core.parameters import kinds_of, workload_of
-from iodyno.loads.files.formats import program as program_section
+from iodyno.loads.files.core.parameters import kinds_of
+from iodyno.loads.files.core.values import Personality
 
 if TYPE_CHECKING:
     from iodyno.formats.experiment_sections import Reading
@@ -23,16 +23,10 @@ _OPEN = ("iops", "offered_operations_per_s", "response_time_p50_ns", "response_t
 _CLOSED = ("iops", "read_service_time_p50_ns", "read_service_time_p99_ns", "write_service_time_p99_ns")
 
 
-def read(reading: Reading, described: Workload, written: Any, path: Path) -> WorkloadSpec | None:
+def read(
+    reading: Reading, described: Workload, written: Any, path: Path, program: Personality | None = None
+) -> WorkloadSpec | None:
     """The workload, when it can be read; what cannot is noted."""
-    program = None
-    if described.name == FILES.name:
-        program = program_section.read(reading, written, path)
-        if program is None:
-            return None
-        described = workload_of(program)
-    if described.name == DISK.name:
-        written = _with_target(reading, written, path)
     section = reading.section(model.sections_of(described)[0], written, path)
     hosts = written.get("hosts")
     named = [hosts] if isinstance(hosts, str) else hosts if isinstance(hosts, list) else []
@@ -55,20 +49,8 @@ def read(reading: Reading, described: Workload, written: Any, path: Path) -> Wor
     )
 
 
-def named(plain: Any) -> Workload:
-    """The workload that a file names, though it cannot be read; the first of all where it names none."""
-    section = plain.get("workload")
-    kind = section.get("kind") if isinstance(section, dict) else None
-    known = WORKLOADS.get(kind) if isinstance(kind, str) else None
-    return known or next(iter(WORKLOADS.values()))
-
-
 def check(reading: Reading, workload: WorkloadSpec, factors: Mapping[str, Factor]) -> None:
     """Check the settings together with the factors."""
-    if workload.program is not None:
-        program_section.check(reading, workload, factors)
-    if workload.kind != DISK.name:
-        return
     varied = {name for f in factors.values() for name in (f.name, *f.together)}
     own = {name for settings in workload.own.values() for name in settings}
     for name in sorted(own & varied):
@@ -186,11 +168,9 @@ def _check_volume(
         reading.note_missing(("workload",), "working_set", "the size of the volume, such as 256MiB")
 
 
-def outcomes_of(workload: WorkloadSpec) -> tuple[str, ...]:
-    """Return the outcomes that are worth showing where the file names none."""
-    times = _OPEN if "rate" in workload.settings else _CLOSED
-    if workload.program is not None:
-        times = ("iops", "bytes_per_s", "service_time_p50_ns", "service_time_p99_ns")
+def outcomes_of(workload: WorkloadSpec, usual: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """Return the outcomes that are worth showing where the file names none; `usual`: of all hosts, where these are known."""
+    times = usual or (_OPEN if "rate" in workload.settings else _CLOSED)
     each = tuple(f"{host}.cpu_us_per_io" for host in workload.hosts[:1])
     if workload.own:
         # Clients that do different things are no sharers of one thing.
@@ -199,14 +179,9 @@ def outcomes_of(workload: WorkloadSpec) -> tuple[str, ...]:
     return (*times, *(("fairness",) if len(workload.hosts) > 1 else ()), *each)
 
 
-def no_bystander(kind: str) -> str:
-    """Why a workload of this kind does not run beside another."""
-    return f"found {found(kind)}, allowed: any other workload, which lasts as long as the windows"
-
-
 def add_to_schema(definitions: dict[str, Any]) -> None:
     """The forms of a target that are short for several keys, for the JSON Schema."""
-    section = definitions[f"{DISK.name}_workload"]["properties"]
+    section = definitions["disk_workload"]["properties"]
     size = {key: value for key, value in section["working_set"].items() if key != "description"}
     path = {"type": "string"}
     short = [
@@ -237,7 +212,7 @@ def _levels(factors: Mapping[str, Factor], name: str) -> list[object]:
     ]
 
 
-def _with_target(reading: Reading, written: Any, path: Path) -> Any:
+def with_target(reading: Reading, written: Any, path: Path) -> Any:
     """The section with the short form of its target: `{file: PATH, size: 1GiB}` and `{device: PATH}` spelled out, and
     `null` as the name that it is."""
     target = written.get("target", "")

@@ -10,12 +10,12 @@ from typing import Any
 from iodyno.core.experiment import WorkloadSpec
 from iodyno.core.tunable import named
 from iodyno.core.volume import CREATE_FILES
-from iodyno.core.workload import FILES, Level
+from iodyno.core.workload import Level
 from iodyno.loads.disk.campaign.jobs import block_of
 from iodyno.loads.disk.core.parameters import target_of
 from iodyno.loads.files.core.binding import bound
 from iodyno.loads.files.core.bound import Bound
-from iodyno.loads.files.core.parameters import RESERVED, kinds_of
+from iodyno.loads.files.core.parameters import RESERVED, WORKLOAD, kinds_of
 from iodyno.loads.files.core.wire import program
 from iodyno.loads.files.wml import parse_personality
 
@@ -32,7 +32,7 @@ def bound_of(workload: WorkloadSpec, settings: Mapping[str, Level]) -> Bound:
 
 def load_settings(workload: WorkloadSpec, settings: Mapping[str, Level]) -> dict[str, Level]:
     """The settings in the words of a load over connections; the personality's variables are in the program already."""
-    own = {parameter.name for parameter in FILES.parameters}
+    own = {parameter.name for parameter in WORKLOAD.parameters}
     kept = {name: level for name, level in settings.items() if name in own or named(name)}
     bound = bound_of(workload, settings)
     memory = sum(p.instances * t.instances * t.memory_bytes for p in bound.processes for t in p.threads)
@@ -55,7 +55,7 @@ def creation(workload: WorkloadSpec, settings: Mapping[str, Level]) -> tuple[Wor
         "nthreads": settings.get("workers", 1),
         "blocksize": block_of(settings)[0],
     }
-    return replace(workload, kind=FILES.name, program=program, variables=kinds_of(program)), own
+    return replace(workload, kind=WORKLOAD.name, program=program, variables=kinds_of(program)), own
 
 
 _CREATION = """

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from iodyno.core.parameter import Level, Parameter
-from iodyno.core.workload import FILES, Workload
+from iodyno.core.workload import Workload
+from iodyno.loads.disk.core import parameters as disk_parameters
 from iodyno.loads.files.core import attributes as known
 from iodyno.loads.files.core.settings import setting
 from iodyno.loads.files.core.values import (
@@ -28,13 +29,30 @@ from iodyno.loads.files.core.values import Literal as Written
 
 Kind = Literal["size", "count", "switch", "text"]
 
+WORKLOAD = Workload(
+    name="files",
+    help="What a personality of Filebench says (docs/guides/filebench.md). Its variables are parameters, too.",
+    parameters=(
+        Parameter(
+            "target",
+            "path",
+            "The directory below which all files are; left out: where the personality's own paths are. {host} in it is the"
+            " name of the host.",
+            form=disk_parameters.checked_target,
+        ),
+        Parameter("remove", "switch", "Remove the files when a trial is over.", default=False),
+        *(p for p in disk_parameters.PARAMETERS if p.name in ("clients", "on_client_loss")),
+    ),
+    alone=True,
+)
+
 RESERVED = (
     "kind",
-    "hosts",
+    "on",
     "program",
     "path",
     "variant",
-    *(parameter.name for parameter in FILES.parameters),
+    *(parameter.name for parameter in WORKLOAD.parameters),
 )
 """Names that mean something else in the section `workload` of an experiment."""
 
@@ -62,7 +80,7 @@ def workload_of(personality: Personality) -> Workload:
 def workload_of_kinds(kinds: Mapping[str, str]) -> Workload:
     """The same, of variables whose kinds are known."""
     own = tuple(_parameter(name, kind) for name, kind in kinds.items())
-    return Workload(FILES.name, FILES.help, (*own, *FILES.parameters), alone=True)
+    return Workload(WORKLOAD.name, WORKLOAD.help, (*own, *WORKLOAD.parameters), alone=True)
 
 
 def kinds_of(personality: Personality) -> dict[str, Kind]:

@@ -10,7 +10,8 @@ from typing import Any
 from iodyno.campaign.testbed import Testbed
 from iodyno.core.experiment import Experiment, WorkloadSpec
 from iodyno.core.tunable import named
-from iodyno.core.workload import SCRIPT, STREAM, Level
+from iodyno.core.workload import STREAM, Level
+from iodyno.loads.script.core.parameters import WORKLOAD
 from iodyno.loads.script.core.wire import script_json, threads_of
 
 
@@ -20,7 +21,7 @@ def load_settings(experiment: Experiment, settings: Mapping[str, Level]) -> dict
     """
     script = experiment.workload.script
     assert script is not None
-    own = {p.name for p in SCRIPT.parameters}
+    own = {p.name for p in WORKLOAD.parameters}
     kept = {name: level for name, level in settings.items() if name in own or named(name)}
     return {**kept, "connections": threads_of(script.bound(settings))}
 

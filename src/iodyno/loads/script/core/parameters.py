@@ -3,7 +3,7 @@
 >>> from iodyno.loads.script.core.values import Flowop, Group, Script, Transaction
 >>> write = Flowop("write", {"size": Variable("size", "size")})
 >>> script = Script("s", (Group("g", Variable("nthr", "count"), (Transaction((write,), 1),)),))
->>> [(p.name, p.kind) for p in workload_of(script).parameters if p not in SCRIPT.parameters]
+>>> [(p.name, p.kind) for p in workload_of(script).parameters if p not in WORKLOAD.parameters]
 [('nthr', 'count'), ('size', 'size')]
 """
 
@@ -14,9 +14,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from iodyno.core import quantity
-from iodyno.core.workload import FILES, SCRIPT, WORKLOADS, Level, Parameter, Workload
-from iodyno.loads.files.core.parameters import workload_of_kinds
+from iodyno.core.workload import OF_THE_WAY, Level, Parameter, Workload
 from iodyno.loads.script.core.values import PROTOCOLS, OptionKind, Script, Uniform, Variable
+
+WORKLOAD = Workload(
+    name="script",
+    help="What a profile of uperf says (docs/guides/uperf.md). Its variables are parameters, too.",
+    parameters=OF_THE_WAY,
+)
 
 RESERVED = (
     "kind",
@@ -24,7 +29,7 @@ RESERVED = (
     "receiver",
     "more_receivers",
     "profile",
-    *(parameter.name for parameter in SCRIPT.parameters),
+    *(parameter.name for parameter in WORKLOAD.parameters),
 )
 """Names that mean something else in the section `workload` of an experiment."""
 
@@ -42,16 +47,7 @@ class SizeParameter(Parameter):
 
 def workload_of(script: Script) -> Workload:
     """The workload with the script's variables as parameters, in the order in which they come up."""
-    return _workload(kinds_of(script.variables()))
-
-
-def workload_of_stored(workload: Mapping[str, Any]) -> Workload | None:
-    """The workload that `campaign.json` tells of; None where this version does not know it."""
-    if workload.get("kind") == FILES.name:
-        return workload_of_kinds(workload.get("variables") or {})
-    if workload.get("variables"):
-        return _workload(workload["variables"])
-    return WORKLOADS.get(str(workload.get("kind", "stream")))
+    return workload_of_kinds(kinds_of(script.variables()))
 
 
 def kinds_of(variables: Iterable[Variable]) -> dict[str, OptionKind]:
@@ -84,9 +80,10 @@ def _both(one: OptionKind, other: OptionKind) -> OptionKind:
     return "size" if {one, other} == {"size", "count"} else "text"
 
 
-def _workload(kinds: Mapping[str, Any]) -> Workload:
+def workload_of_kinds(kinds: Mapping[str, Any]) -> Workload:
+    """The same, of variables whose kinds are known."""
     variables = tuple(_parameter(name, kind) for name, kind in kinds.items())
-    return Workload(SCRIPT.name, SCRIPT.help, (*variables, *SCRIPT.parameters))
+    return Workload(WORKLOAD.name, WORKLOAD.help, (*variables, *WORKLOAD.parameters))
 
 
 def _parameter(name: str, kind: OptionKind) -> Parameter:

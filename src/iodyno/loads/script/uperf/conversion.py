@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from iodyno.core import quantity
-from iodyno.core.workload import REQUEST_RESPONSE, SCRIPT, STREAM, Level
+from iodyno.core.workload import REQUEST_RESPONSE, STREAM, Level
 from iodyno.loads.script.core.flowops import OPENING, OPTIONS
-from iodyno.loads.script.core.parameters import RESERVED, workload_of
+from iodyno.loads.script.core.parameters import RESERVED, WORKLOAD, workload_of
 from iodyno.loads.script.core.values import (
     Flowop,
     Group,
@@ -87,7 +87,7 @@ def converted(
     keys = {
         **head(profile, to=to, receivers=tuple(receivers), together=needs_one_namespace(bound)),
         "workload": {
-            "kind": SCRIPT.name,
+            "kind": WORKLOAD.name,
             **ends_keys(receivers),
             **path_key(to, bound, tuple(receivers)),
             "profile": written(script),
@@ -324,7 +324,7 @@ def _text(profile: Profile, keys: Keys) -> str:
         if not isinstance(value, Mapping):
             lines.append(f"{key}: {_flow(value)}")
             continue
-        bounds_script = key == "windows" and keys["workload"]["kind"] == SCRIPT.name
+        bounds_script = key == "windows" and keys["workload"]["kind"] == WORKLOAD.name
         lines.append(f"{key}:{BOUNDS_SCRIPT if bounds_script else ''}")
         for name, entry in value.items():
             if name == "profile" and isinstance(entry, str):

@@ -10,12 +10,12 @@ from iodyno.core import quantity
 from iodyno.core.errors import ExperimentError
 from iodyno.core.outcome import BYSTANDER
 from iodyno.core.tunable import ALL
-from iodyno.core.workload import SCRIPT, Level
+from iodyno.core.workload import Level
 from iodyno.formats import ssh_hosts
 from iodyno.formats.experiment_model import HOST_NAME
 from iodyno.formats.mistakes import Mistake, error
 from iodyno.loads.script.core.flowops import FROM_FILES, OPENING, takes_messages
-from iodyno.loads.script.core.parameters import workload_of
+from iodyno.loads.script.core.parameters import WORKLOAD, workload_of
 from iodyno.loads.script.core.remotes import named_hosts, remotes_of
 from iodyno.loads.script.core.values import Flowop, Group, Script, Transaction, Uniform, Variable
 from iodyno.loads.script.core.wire import script_json
@@ -109,7 +109,7 @@ def experiment_keys(
     return {
         **head(profile, to=to, receivers=receivers, together=needs_one_namespace(bound)),
         "workload": {
-            "kind": SCRIPT.name,
+            "kind": WORKLOAD.name,
             **ends_keys(receivers),
             **settings,
             **path_key(to, bound, receivers),

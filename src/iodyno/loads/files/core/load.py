@@ -1,0 +1,25 @@
+"""Parameters of a file program."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from iodyno.core.workload import Workload
+from iodyno.loads.base.core import Load
+from iodyno.loads.files.core.parameters import WORKLOAD, workload_of, workload_of_kinds
+
+
+class FilesLoad(Load):
+    """Parameters of a file program, which has variables of its own."""
+
+    def of_content(self, content: Any) -> Workload:
+        """Return the workload with the personality's variables as parameters."""
+        return workload_of(content) if content is not None else self.workload
+
+    def of_variables(self, variables: Mapping[str, Any]) -> Workload:
+        """Return the same, of variables whose kinds are known."""
+        return workload_of_kinds(variables)
+
+
+LOADS = {WORKLOAD.name: FilesLoad(WORKLOAD)}

@@ -1,0 +1,55 @@
+"""What the reader of an experiment file asks of streams and requests."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from iodyno.core.design import Design
+from iodyno.core.experiment import Experiment, HostSpec, WorkloadSpec
+from iodyno.core.factor import Factor
+from iodyno.core.outcome import OUTCOMES, TIMES_OF_REQUESTS
+from iodyno.core.workload import Level
+from iodyno.formats import combinations, connection_points, planned_points
+from iodyno.formats.mistakes import Path
+from iodyno.loads.base.formats import Load, Traces
+from iodyno.loads.disk.core.outcomes import ONLY_OF_DISKS
+
+if TYPE_CHECKING:
+    from iodyno.formats.experiment_sections import Reading
+
+
+class ConnectionsLoad(Load):
+    """Parts of a load on connections."""
+
+    beside = True
+
+    def read(self, reading: Reading, kind: str, written: Any, path: Path) -> WorkloadSpec | None:
+        """Return the workload, when it can be read; what cannot is noted."""
+        return reading.between_hosts(kind, written, path)
+
+    def check_points(
+        self,
+        reading: Reading,
+        workload: WorkloadSpec,
+        factors: Mapping[str, Factor],
+        hosts: Mapping[str, HostSpec],
+        tunables: Mapping[str, Level],
+        traces: Traces,
+    ) -> None:
+        """Check what comes together at points, on these hosts."""
+        combinations.check(reading, workload, factors)
+        connection_points.check(reading, workload, factors, hosts, tunables, traces)
+
+    def refuse(self, experiment: Experiment, design: Design, file: str) -> None:
+        """Raises ExperimentError where a point cannot be had."""
+        planned_points.refuse_connections(experiment, design, file)
+
+
+class ExchangesLoad(ConnectionsLoad):
+    """Parts of requests, each with a response."""
+
+    outcomes = frozenset(OUTCOMES) - ONLY_OF_DISKS - TIMES_OF_REQUESTS.keys()
+
+
+LOADS = {"stream": ConnectionsLoad()} | dict.fromkeys(("request_response", "connect_request_response"), ExchangesLoad())

@@ -1,0 +1,1 @@
+"""The section `workload` of an experiment with a profile."""

@@ -1,0 +1,84 @@
+"""What the reader of an experiment file asks of a script."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import Field
+
+from iodyno.core.design import Design
+from iodyno.core.experiment import Experiment, WorkloadSpec
+from iodyno.core.factor import Factor
+from iodyno.core.workload import Level, Workload
+from iodyno.formats import experiment_model as model
+from iodyno.formats.mistakes import Path
+from iodyno.loads.base.formats import Load
+from iodyno.loads.script.formats import section
+from iodyno.loads.script.uperf import points
+
+if TYPE_CHECKING:
+    from iodyno.formats.experiment_sections import Reading
+
+_VARIABLE: model.Json = {"type": ["string", "integer"], "description": "A variable of the profile."}
+_LEVELS: model.Json = {"type": "array", "minItems": 1, "maxItems": model.MAX_LEVELS, "items": _VARIABLE}
+_FACTOR: model.Json = {
+    "anyOf": [
+        _LEVELS,
+        {
+            "type": "object",
+            "required": ["levels"],
+            "properties": {
+                "levels": _LEVELS,
+                "together": {"type": "object", "additionalProperties": _LEVELS},
+            },
+            "additionalProperties": False,
+        },
+    ]
+}
+
+
+class ScriptLoad(Load):
+    """Parts of a script, which lasts as long as it does, and names its protocols itself."""
+
+    own_names = True
+    extends_schema = True
+    due_by_rate = False
+
+    def keys(self, workload: Workload) -> dict[str, Any]:
+        """Return the keys of the profile, and of further hosts that it names."""
+        return {
+            "profile": (Annotated[str, model.PROFILE], Field(description="The profile, as uperf has it.")),
+            "more_receivers": (
+                list[Annotated[str, model._HOST_NAME]],
+                Field(
+                    [],
+                    description="Further hosts that receive, where the profile has several `remotehost`: in that order.",
+                ),
+            ),
+        }
+
+    def add_to_schema(self, definitions: dict[str, Any]) -> None:
+        """Allow the names of a profile's variables, which are its own."""
+        definitions["script_workload"]["additionalProperties"] = _VARIABLE
+        definitions["script_factors"]["additionalProperties"] = _FACTOR
+
+    def read(self, reading: Reading, kind: str, written: Any, path: Path) -> WorkloadSpec | None:
+        """Return the workload with its script, when it can be read; what cannot is noted."""
+        return reading.between_hosts(kind, written, path, section.script_of_section(reading, written))
+
+    def check(self, reading: Reading, workload: WorkloadSpec, factors: Mapping[str, Factor]) -> None:
+        """Check that every variable has a value."""
+        if workload.script is not None:
+            section.check_variables(reading, workload, factors)
+
+    def refuse(self, experiment: Experiment, design: Design, file: str) -> None:
+        """Raises ExperimentError where the script of a point cannot be carried out."""
+        points.refuse_points(experiment, design, file)
+
+    def without_loss(self, transports: Sequence[Level | None]) -> str | None:
+        """Return None: each of its connections has a protocol of its own."""
+        return None
+
+
+LOADS = {"script": ScriptLoad()}

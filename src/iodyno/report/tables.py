@@ -214,14 +214,6 @@ def _factor_columns(summary: CampaignSummary, layout: Layout, *, everything: boo
     ]
 
 
-_DONE = {
-    "request_response": "requests and answers",
-    "connect_request_response": "requests, a connection for each",
-    "script": "both hosts of the script",
-}
-"""Words for a workload in the title of its table; the others send a stream."""
-
-
 def _section_title(summary: CampaignSummary, layout: Layout, level: object) -> str:
     workload = summary.workload.get("settings") or {}
     transports = {
@@ -229,11 +221,9 @@ def _section_title(summary: CampaignSummary, layout: Layout, level: object) -> s
         for point in summary.points
         if layout.section is None or point.levels.get(layout.section.name) == level
     }
-    kind = str(summary.workload.get("kind"))
-    done = _DONE.get(kind, "transmit")
-    # A script names the protocol of each of its connections.
-    alike = len(transports) == 1 and kind != "script"
-    what = f"{transports.pop().upper()} {done}" if alike else done.capitalize()
+    load = load_of(summary)
+    alike = len(transports) == 1 and load.one_transport
+    what = f"{transports.pop().upper()} {load.done}" if alike else load.done.capitalize()
     if layout.section is None:
         return what
     labels = dict(zip(layout.section.levels, summary.factor_labels[layout.section.name], strict=True))

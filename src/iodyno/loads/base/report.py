@@ -34,7 +34,8 @@ class Load:
     `rate_is`: what its rate is. `note`: a sentence below the tables, `page_note`: some above them on a page. `between`: stands
     between the names of its hosts. `not_drawn`: figures that say nothing of it. `operation`: what the outcomes that are times of
     its operations begin with. `subject`: the role whose cost is told first. `costs`: of these the first that is known is shown.
-    `rates`: rates that are shown before goodput. `asks`: an operation is a request with its answer, and what costs.
+    `rates`: rates that are shown before goodput. `asks`: an operation is a request with its answer, and what costs. `done`: what
+    is done, in titles. `one_transport`: all its connections have the transport of its settings.
     """
 
     rate_is = "goodput: payload that the receiving application got in the measured window, over its length on that host's clock"
@@ -50,6 +51,8 @@ class Load:
     costs: tuple[str, ...] = ("cycles_per_kib", "cpu_ns_per_kib")
     rates: tuple[str, ...] = ()
     asks = False
+    done = "transmit"
+    one_transport = True
 
     def described(self, summary: CampaignSummary) -> str:
         """Return kind, hosts and settings as people write them."""

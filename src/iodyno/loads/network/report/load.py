@@ -66,14 +66,21 @@ class RequestLoad(StreamLoad):
     costs = ("cpu_ns_per_operation", *StreamLoad.costs)
     rates = ("operations_per_s",)
     asks = True
+    done = "requests and answers"
 
     def columns(self, summary: CampaignSummary) -> dict[str, Column]:
         """Return the columns of its rate and times, by outcome."""
         return tables.request_columns(summary)
 
 
+class ConnectLoad(RequestLoad):
+    """Parts of a load with a connection for each request."""
+
+    done = "requests, a connection for each"
+
+
 LOADS = {
     "stream": StreamLoad(),
     "request_response": RequestLoad(),
-    "connect_request_response": RequestLoad(),
+    "connect_request_response": ConnectLoad(),
 }

@@ -11,7 +11,10 @@ from iodyno.report.table import Table
 
 
 class ScriptLoad(StreamLoad):
-    """Parts of a script."""
+    """Parts of a script, which names the protocol of each of its connections."""
+
+    done = "both hosts of the script"
+    one_transport = False
 
     def tables_before(self, summary: CampaignSummary) -> list[Table]:
         """Return the tables of the groups."""

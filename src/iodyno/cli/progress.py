@@ -21,7 +21,7 @@ from iodyno.core.factor import parameter_of, told_by_variant
 from iodyno.core.quantity import show_rough
 from iodyno.core.search import Found
 from iodyno.core.warnings import Warning
-from iodyno.core.workload import EXCHANGES, Level
+from iodyno.loads.base.watch import load_in
 
 
 def watcher(experiment: Experiment, design: Design) -> LiveWatcher | PlainWatcher:
@@ -40,8 +40,7 @@ class PlainWatcher(Watcher):
         self._trials = len(design.trials)
         self._left_ns = 0
         self._rate = ""
-        self._settings: Mapping[str, Level] = {}
-        self._moved: dict[str, tuple[int, int]] = {}
+        self._load = load_in(experiment.workload, {})
 
     def __enter__(self) -> Self:
         return self
@@ -56,61 +55,20 @@ class PlainWatcher(Watcher):
     def on_trial_start(self, planned: PlannedTrial, attempt: int) -> None:
         """Forgets the numbers of the trial before."""
         self._rate = ""
-        self._settings = self._experiment.settings(planned.point.levels)
-        self._moved = {}
+        settings = self._experiment.settings(planned.point.levels)
+        self._load = load_in(self._experiment.workload, settings)
 
     def on_progress(self, host: str, progress: Mapping[str, Any]) -> None:
-        """Keeps the goodput of the measured window so far: what a script does at its very end says nothing of all of it."""
+        """Keeps the rate of the measured window so far."""
         length_ns = progress["end_ns"] - progress["begin_ns"]
         if progress["window"] != "measured" or length_ns <= 0:
             return
-        if host in self._experiment.workload.hosts:
-            self._rate = f"{self._per_s(host, progress['operations'], length_ns):.0f} IO/s"
-        elif self._experiment.workload.script is not None:
-            self._rate = _bits(8 * self._moved_per_s(host, progress["bytes"], length_ns))
-        elif (got := self._delivered(host, progress)) is not None:
-            self._rate = _bits(8 * self._per_s(host, got, length_ns))
-
-    def _delivered(self, host: str, progress: Mapping[str, Any]) -> int | None:
-        """Bytes that the application of this end got, which make the goodput of reports, too; None where it gets none."""
-        workload = self._experiment.workload
-        listens = host in workload.receivers
-        if not listens and host != workload.sender:
-            return None
-        if workload.kind in EXCHANGES:
-            # An operation of the end that asks is a request whose whole answer came.
-            answer = int(self._settings.get("response_size", 1))
-            return int(progress["bytes"] if listens else progress["operations"] * answer)
-        way = self._settings.get("direction", "forward")
-        gets = way == "both" or listens == (way == "forward")
-        return int(progress["bytes"]) if gets else None
-
-    def _per_s(self, host: str, amount: int, length_ns: int) -> float:
-        """Return what the hosts have moved a second, all together, with this interval of one of them."""
-        before, before_ns = self._moved.get(host, (0, 0))
-        self._moved[host] = (before + amount, before_ns + length_ns)
-        return sum(moved * 1e9 / lasted_ns for moved, lasted_ns in self._moved.values())
-
-    def _moved_per_s(self, host: str, amount: int, length_ns: int) -> float:
-        """The same of a script: as much as the end that moved least. Both ends together get no more than that; what it was is in
-        the accounts at the end.
-        """
-        self._per_s(host, amount, length_ns)
-        workload = self._experiment.workload
-        ends = [
-            [name for name in end if name in self._moved] for end in ((workload.sender,), workload.receivers)
-        ]
-        moved = [[self._moved[name] for name in end] for end in ends if end]
-        return min(sum(bytes_ * 1e9 / lasted_ns for bytes_, lasted_ns in end) for end in moved)
+        self._rate = self._load.rate(host, progress, length_ns) or self._rate
 
     def on_trial_end(self, planned: PlannedTrial, manifest: Mapping[str, Any]) -> None:
         """Says how the trial went."""
         reason = manifest["reason"]
-        if self._experiment.workload.script is not None:
-            from iodyno.analysis.script_time import goodput_bits_per_s
-
-            found = goodput_bits_per_s(list(manifest.get("hosts", {}).values()))
-            self._rate = _bits(found) if found is not None else "done"
+        self._rate = self._load.whole_rate(manifest) or self._rate
         outcome = f"failed: {reason['where']}: {reason['what']}" if reason else self._rate
         left = f", {show_rough(self._left_ns)} left" if self._left_ns else ""
         self.say(f"{self.trial(planned)}: {outcome}{left}")
@@ -222,15 +180,3 @@ class LiveWatcher(PlainWatcher):
         table.add_row(Text(self._now), Text(self._rate, style="bold"), Text(left, style="dim"))
         with forgiven():
             self._live.update(table, refresh=True)
-
-
-def _bits(per_s: float) -> str:
-    """A goodput in the unit that shows it: requests of 64 bytes are no `0.00 Gbit/s`.
-
-    >>> _bits(21.4e9), _bits(3.26e6), _bits(512.0)
-    ('21.40 Gbit/s', '3.26 Mbit/s', '0.51 kbit/s')
-    """
-    factor, unit = next(
-        (one for one in ((1e9, "Gbit/s"), (1e6, "Mbit/s")) if per_s >= one[0]), (1e3, "kbit/s")
-    )
-    return f"{per_s / factor:.2f} {unit}"

@@ -1,0 +1,1 @@
+"""What is shown of streams and requests while it runs."""

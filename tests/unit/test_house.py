@@ -95,9 +95,20 @@ def imported(path: Path) -> set[str]:
 
 def test_core_knows_only_the_standard_library_no_clock_and_no_chance() -> None:
     impure = {"os", "time", "random", "secrets", "socket", "subprocess", "asyncio", "datetime", "pathlib"}
-    of_core = re.compile(r"iodyno\.(core|loads\.\w+\.core)\b")
-    for path in tracked("src/iodyno/core/*.py", "src/iodyno/loads/*/core/*.py"):
+    of_core = re.compile(r"iodyno\.(core|loads\.\w+\.core|loads\.base\.(kinds|workloads))\b")
+    base = (f"src/iodyno/loads/base/{name}.py" for name in ("core", "kinds", "workloads"))
+    for path in tracked("src/iodyno/core/*.py", "src/iodyno/loads/*/core/*.py", *base):
         for name in imported(path):
             top = name.split(".")[0]
             assert of_core.match(name) or top in sys.stdlib_module_names, f"{path.name}: {name}"
             assert top not in impure, f"{path.name}: {name}"
+
+
+def test_no_file_outside_loads_tells_kinds_of_load_apart() -> None:
+    """What belongs to one kind is asked of it (`iodyno.loads.base`)."""
+    asks = re.compile(
+        r"\bworkload\.(hosts|program|script)\b|\bworkload\.kind (==|!=|in) [^W]|\bon_disks\b|\bis_exchange\b"
+    )
+    others = [p for p in tracked("src/iodyno/*.py") if "loads" not in p.relative_to(ROOT).parts]
+    found = {str(p.relative_to(ROOT)) for p in others if asks.search(p.read_text(encoding="utf-8"))}
+    assert found <= {"src/iodyno/formats/connection_points.py"}

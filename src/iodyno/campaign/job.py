@@ -73,17 +73,16 @@ def place_of(testbed: Testbed, host: str, role: str, settings: Mapping[str, Leve
 
 
 def of_connections(
-    testbed: Testbed, host: str, role: str, settings: Mapping[str, Level], seed: int
+    testbed: Testbed, host: str, role: str, settings: Mapping[str, Level], seed: int, traffic: str
 ) -> dict[str, Any]:
     """The connections of an end, and what is done on them."""
-    workload = testbed.experiment.workload
     # The end of the payload's way: in a stream back, the one that listens is the one that sends.
     end = _OTHER[role] if settings.get("direction") == "reverse" else role
     greatest, message_sizes = distributions.sizes({"size": 1, **settings})
     return {
         "network": {
             **place_of(testbed, host, role, settings),
-            "traffic": {workload.kind: _traffic(workload.kind, role, end, settings)},
+            "traffic": {traffic: _traffic(traffic, role, end, settings)},
             **_calls(role, settings),
             "connections": settings["connections"],
             "message_bytes": greatest,

@@ -466,8 +466,8 @@ def _check_room(testbed: Testbed, account: Account) -> None:
     too long for it each time (`ENOBUFS`, `__ip_append_data` in Linux's net/ipv4/ip_output.c).
     """
     for host, facts in account.hosts.items():
-        answers = testbed.experiment.workload.kind != "stream" and facts["role"] == "receive"
         job = asked(facts["job"])
+        answers = "response_bytes" in job and facts["role"] == "receive"
         length = job["response_bytes" if answers else "message_bytes"]
         room = facts["ready"]["socket"].get("send_buffer_bytes")
         sends = answers or facts["role"] == "send"

@@ -18,7 +18,10 @@ from iodyno.session.clock import ClockFit
 
 
 class HostsLoad(Load):
-    """Parts of a load between hosts."""
+    """Parts of a load between hosts. `traffic`: what is done on each connection, by its name in a job."""
+
+    def __init__(self, traffic: str) -> None:
+        self.traffic = traffic
 
     def roles(self, experiment: Experiment, settings: Mapping[str, Level]) -> dict[str, str]:
         """Return the role of each host: it sends or receives."""
@@ -29,7 +32,7 @@ class HostsLoad(Load):
         self, testbed: Testbed, host: str, role: str, settings: Mapping[str, Level], seed: int
     ) -> dict[str, Any]:
         """Return the connections of a host, and what is done on them."""
-        return job.of_connections(testbed, host, role, settings, seed)
+        return job.of_connections(testbed, host, role, settings, seed, self.traffic)
 
     def checks(self, testbed: Testbed, settings: Settings, own: Settings) -> list[Check]:
         """Check that the hosts have what the connections need."""
@@ -64,4 +67,4 @@ class HostsLoad(Load):
         trial.check_ends(testbed, account, clocks, windows)
 
 
-LOADS = dict.fromkeys(("stream", "request_response", "connect_request_response"), HostsLoad())
+LOADS = {kind: HostsLoad(kind) for kind in ("stream", "request_response", "connect_request_response")}

@@ -49,4 +49,4 @@ class ScriptLoad(HostsLoad):
         return lines
 
 
-LOADS = {"script": ScriptLoad()}
+LOADS = {"script": ScriptLoad("script")}

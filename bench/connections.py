@@ -12,8 +12,9 @@ import resource
 from typing import Any
 
 from bench.testbed import open_testbed, trial
+from iodyno.campaign.account import Account
 from iodyno.campaign.testbed import Testbed, together
-from iodyno.campaign.trial import Account, carry_out
+from iodyno.campaign.trial import carry_out
 from iodyno.core.errors import IodynoError
 from iodyno.core.experiment import Experiment, HostSpec, Windows, WorkloadSpec
 from iodyno.session.locate import find_agent

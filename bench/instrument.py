@@ -15,7 +15,8 @@ from bench.iperf3 import Pair
 from bench.meter import Metered
 from bench.ratio import middle
 from bench.testbed import open_testbed, trial
-from iodyno.campaign.trial import Account, carry_out
+from iodyno.campaign.account import Account
+from iodyno.campaign.trial import carry_out
 from iodyno.core.experiment import Experiment, Windows
 from iodyno.core.workload import Level
 

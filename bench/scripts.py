@@ -21,8 +21,9 @@ from pathlib import Path
 from bench.iperf3 import Pair
 from bench.ratio import middle
 from bench.testbed import open_testbed
+from iodyno.campaign.account import Account
 from iodyno.campaign.testbed import Testbed
-from iodyno.campaign.trial import Account, carry_out
+from iodyno.campaign.trial import carry_out
 from iodyno.core.experiment import Experiment, Windows
 from iodyno.formats.experiment_file import parse_experiment
 from iodyno.loads.script.uperf import converted, parse_profile

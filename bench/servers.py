@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from bench.ratio import paired
 from bench.testbed import open_testbed
-from iodyno.campaign.trial import Account, carry_out
+from iodyno.campaign.account import Account
+from iodyno.campaign.trial import carry_out
 from iodyno.core.experiment import Windows
 from iodyno.core.workload import Level
 from iodyno.session.sent import SentRecord

@@ -11,8 +11,9 @@ from typing import Any
 
 from bench.iperf3 import Pair
 from bench.meter import Metered, measure
+from iodyno.campaign.account import Account
 from iodyno.campaign.testbed import Testbed
-from iodyno.campaign.trial import Account, carry_out
+from iodyno.campaign.trial import carry_out
 from iodyno.core.experiment import Experiment, HostSpec, Windows, WorkloadSpec
 from iodyno.core.workload import Level
 from iodyno.session.locate import find_agent

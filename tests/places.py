@@ -21,11 +21,12 @@ from typing import Any
 import command_server
 
 from iodyno import designs, strategies
+from iodyno.campaign.account import Account
 from iodyno.campaign.folder import new_folder
 from iodyno.campaign.runner import CampaignOutcome, run_campaign
 from iodyno.campaign.strategy import Answer, Strategy
 from iodyno.campaign.testbed import Testbed
-from iodyno.campaign.trial import Account, carry_out
+from iodyno.campaign.trial import carry_out
 from iodyno.core.decision import Standing
 from iodyno.core.errors import TrialError
 from iodyno.core.experiment import DesignSpec, Experiment, HostSpec, Limits, Windows, WorkloadSpec

@@ -26,8 +26,8 @@ from places import (
     ssh_place,
 )
 
+from iodyno.campaign.account import Account
 from iodyno.campaign.testbed import Testbed
-from iodyno.campaign.trial import Account
 from iodyno.core.errors import AccessError, TrialError
 from iodyno.core.experiment import Experiment, HostSpec, Windows
 from iodyno.hosts.access import AgentProgram

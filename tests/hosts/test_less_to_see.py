@@ -21,10 +21,10 @@ from places import MS, Meanwhile, carried_out, experiment, namespaces_of, run
 from iodyno.analysis.dataset import Trial, read_dataset
 from iodyno.analysis.functions import read_profiles
 from iodyno.analysis.summary import CampaignSummary, analyse
+from iodyno.campaign.account import Account
 from iodyno.campaign.ledger import manifests
 from iodyno.campaign.runner import CampaignOutcome
 from iodyno.campaign.testbed import Testbed
-from iodyno.campaign.trial import Account
 from iodyno.core.experiment import Experiment, Windows
 from iodyno.core.factor import Factor
 from iodyno.hosts.access import AgentProgram

@@ -25,9 +25,9 @@ from places import (
     run,
 )
 
+from iodyno.campaign.account import Account
 from iodyno.campaign.ledger import manifests
 from iodyno.campaign.testbed import Testbed
-from iodyno.campaign.trial import Account
 from iodyno.core.errors import AccessError, TrialError
 from iodyno.core.experiment import Windows
 from iodyno.core.factor import Factor

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from iodyno.campaign.trial import Account
+from iodyno.campaign.account import Account
 from iodyno.campaign.tunables import TestbedTunables, _Shared
 from iodyno.core.errors import AccessError, TrialError
 from iodyno.core.warnings import WarningCode

@@ -9,10 +9,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from iodyno.campaign.account import Account
 from iodyno.campaign.folder import warning_json
 from iodyno.campaign.sealed import sealed
 from iodyno.campaign.testbed import Testbed
-from iodyno.campaign.trial import OPERATIONS, Account, measure_idle
+from iodyno.campaign.trial import OPERATIONS, measure_idle
 from iodyno.core.errors import AccessError, TrialError
 from iodyno.core.experiment import Windows
 from iodyno.session.sent import SentRecord

@@ -14,10 +14,11 @@ from errno import EACCES, EADDRINUSE, EPERM
 from os import strerror
 
 from iodyno.campaign import rendezvous
+from iodyno.campaign.account import Account
 from iodyno.campaign.job import submission
 from iodyno.campaign.preflight_lines import Check, Line, congestion_line, line, mib, or_unknown
 from iodyno.campaign.testbed import OF_LOAD, Testbed, path_of
-from iodyno.campaign.trial import Account, carry_out
+from iodyno.campaign.trial import carry_out
 from iodyno.core.design import Design
 from iodyno.core.errors import PreflightError, TrialError
 from iodyno.core.experiment import Windows

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from iodyno.campaign import leftovers
+from iodyno.campaign.account import Account
 from iodyno.campaign.background import Background, measure_background
 from iodyno.campaign.calibrate import calibrate
 from iodyno.campaign.course import Course
@@ -23,7 +24,7 @@ from iodyno.campaign.sealed import sealed
 from iodyno.campaign.strategy import Answer, Strategy
 from iodyno.campaign.testbed import Testbed, path_of
 from iodyno.campaign.testbeds import Skipped, Testbeds
-from iodyno.campaign.trial import OPERATIONS, Account, beside, carry_out
+from iodyno.campaign.trial import OPERATIONS, beside, carry_out
 from iodyno.core.design import Design, PlannedTrial
 from iodyno.core.errors import CERTAIN, AccessError, StoreError, TrialError
 from iodyno.core.experiment import Experiment, Windows

@@ -6,18 +6,18 @@ import contextlib
 import secrets
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from iodyno.campaign import distributions, observed, rendezvous
+from iodyno.campaign.account import Account
 from iodyno.campaign.job import as_asked, job_of, with_port
 from iodyno.campaign.testbed import Testbed, together
 from iodyno.core import quantity
 from iodyno.core.asked import asked, load_of
 from iodyno.core.errors import TrialError
 from iodyno.core.experiment import Windows
-from iodyno.core.outcome import split_beside
-from iodyno.core.warnings import Warning, WarningCode
+from iodyno.core.warnings import WarningCode
 from iodyno.core.workload import Level
 from iodyno.loads.base.campaign import Load, load_for
 from iodyno.session.clock import ClockFit
@@ -39,38 +39,6 @@ _READY_TIMEOUT_S = 20.0
 _READY_PER_CONNECTION_S = 0.01
 _DRIFT_RATIO = 200e-6
 """Two clocks may drift apart this much and count as steady (chosen: four times the worst of usual crystals)."""
-
-
-@dataclass
-class Account:
-    """What is known of a trial beside its records; filled as it goes, so that a failed one tells how far it came.
-
-    `path`: how the path was shaped for the trial, as asked and as obtained; None: it was left as it is. `settings`: what
-    the workload was told, where the trial's own settings do not hold. `bystanders`: the same of the workloads beside, by name.
-    `losses`: the clients that were lost on the way, where the trial went on without them. `targets`: what the files and
-    devices of a load on disks are, by host.
-    """
-
-    hosts: dict[str, dict[str, Any]] = field(default_factory=dict)
-    start: dict[str, Any] | None = None
-    warnings: list[Warning] = field(default_factory=list)
-    overhead_ns: int | None = None
-    path: dict[str, Any] | None = None
-    settings: dict[str, Level] = field(default_factory=dict)
-    bystanders: dict[str, Account] = field(default_factory=dict)
-    losses: list[dict[str, Any]] = field(default_factory=list)
-    targets: dict[str, Any] = field(default_factory=dict)
-
-    def role(self, host: str) -> str:
-        """What a host does, also one of a bystander's."""
-        beside, name = split_beside(host)
-        if beside:
-            return self.bystanders[beside].role(name)
-        return str(self.hosts[host]["role"])
-
-    def warning(self, code: WarningCode, text: str, where: str = "") -> None:
-        """Notes a warning."""
-        self.warnings.append(Warning(code, text, where))
 
 
 async def carry_out(

@@ -18,9 +18,9 @@ from iodyno.session.clock import ClockFit
 from iodyno.session.session import Message
 
 if TYPE_CHECKING:
+    from iodyno.campaign.account import Account
     from iodyno.campaign.preflight_lines import Check, Line
     from iodyno.campaign.testbed import Testbed
-    from iodyno.campaign.trial import Account
 
 Settings = list[dict[str, Level]]
 """What is set at each of several points."""

@@ -12,7 +12,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from iodyno.campaign.account import Account
 from iodyno.campaign.testbed import Testbed
+from iodyno.campaign.trial import carry_out
 from iodyno.core.errors import PreflightError, TrialError
 from iodyno.core.experiment import Windows
 from iodyno.core.workload import Level
@@ -150,9 +152,6 @@ def _of_hosts(testbed: Testbed, hosts: list[str]) -> Testbed:
 
 
 async def _write(testbed: Testbed, point: Mapping[str, Level], part: Checks) -> None:
-    # Imported here: a trial is made of what stands beside this.
-    from iodyno.campaign.trial import Account, carry_out
-
     unit, length = part.unit_bytes, part.length_bytes
     block = max(unit, min(_CHUNK_BYTES, length) // unit * unit)
     # What is left behind the last whole chunk is written in blocks of a unit.

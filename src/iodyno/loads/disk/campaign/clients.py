@@ -7,8 +7,10 @@ of each was on a CPU and began, brought onto the lab's clock; the limit is that 
 from __future__ import annotations
 
 from collections.abc import Coroutine, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from iodyno.campaign.account import Account
+from iodyno.campaign.testbed import Testbed, together
 from iodyno.core.errors import WRONG_DATA, TrialError
 from iodyno.core.experiment import Experiment
 from iodyno.core.quantity import counted
@@ -18,10 +20,6 @@ from iodyno.loads.disk.core.parameters import paths_of
 from iodyno.loads.files.campaign import flowops as flowop_results
 from iodyno.session.clock import ClockFit
 from iodyno.session.session import Message
-
-if TYPE_CHECKING:
-    from iodyno.campaign.testbed import Testbed
-    from iodyno.campaign.trial import Account
 
 _SAID_OF_IT = "wrong data at offset "
 """Prefix of the agent's own words for it (`agent/storage/src/block/mod.rs`), under its code for any target."""
@@ -82,9 +80,6 @@ def told(error: TrialError) -> TrialError:
 
 async def get_ready(testbed: Testbed, account: Account, timeout_s: float) -> None:
     """Has every host open its target. Raises TrialError."""
-    # Imported here: that module is made of this one.
-    from iodyno.campaign.testbed import together
-
     hosts = list(account.hosts)
     for host in hosts:
         await testbed.sessions[host].prepare(account.hosts[host]["job"])

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
 
+from iodyno.campaign.account import Account
+from iodyno.campaign.testbed import Testbed
 from iodyno.core.errors import TrialError
 from iodyno.core.workload import Level
 from iodyno.targets import throttle
-
-if TYPE_CHECKING:
-    from iodyno.campaign.testbed import Testbed
-    from iodyno.campaign.trial import Account
 
 
 @contextlib.contextmanager

@@ -6,11 +6,11 @@ import contextlib
 from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Mapping
 from typing import Any
 
+from iodyno.campaign.account import Account
 from iodyno.campaign.preflight_lines import Check, Line
 from iodyno.campaign.testbed import Testbed
-from iodyno.campaign.trial import Account
 from iodyno.core.design import Design
-from iodyno.core.errors import TrialError
+from iodyno.core.errors import AccessError, TrialError
 from iodyno.core.experiment import Experiment, Windows
 from iodyno.core.volume import CREATE_FILES
 from iodyno.core.warnings import Warning
@@ -24,7 +24,6 @@ from iodyno.loads.disk.campaign import (
     preflight,
     server_cache,
     targets,
-    volume,
 )
 from iodyno.loads.files.campaign import jobs as file_jobs
 from iodyno.session.clock import ClockFit
@@ -44,8 +43,14 @@ class StorageLoad(Load):
         return clients.roles_of(experiment, settings)
 
     async def before(self, testbed: Testbed, settings: Mapping[str, Level]) -> None:
-        """Have the volume be as slow as it is to be; its server's processes are others afterwards."""
-        await volume.delayed(testbed, settings)
+        """Have the volume be as slow as the settings say (`device_delay`); its server's processes are others afterwards."""
+        if testbed.volume is None:
+            return
+        try:
+            await testbed.volume.delay(int(settings.get("device_delay") or 0))
+        except AccessError as error:
+            advice = "leave device_delay out"
+            raise TrialError(error.what, where=error.where, advice=advice, code="target") from error
 
     def targets(self, testbed: Testbed, settings: Mapping[str, Level]) -> dict[str, Any]:
         """Describe the target of each client: the device under it, and its kind."""

@@ -8,8 +8,10 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from iodyno.campaign.account import Account
 from iodyno.campaign.preflight_lines import Line, line, mib, or_unknown
 from iodyno.campaign.testbed import Testbed
+from iodyno.campaign.trial import carry_out
 from iodyno.core.errors import PreflightError, TrialError
 from iodyno.core.experiment import Windows
 from iodyno.core.warnings import Warning, WarningCode
@@ -101,9 +103,6 @@ def wrong_together(point: Mapping[str, Level]) -> Iterator[tuple[str, str]]:
 
 async def data(testbed: Testbed, settings: Settings) -> Line:
     """Check that every host reaches its target as each point needs it: very short trials. Raises PreflightError."""
-    # Imported here: a trial is made of what is checked here.
-    from iodyno.campaign.trial import Account, carry_out
-
     began_ns = time.monotonic_ns()
     moved = 0
 

@@ -14,15 +14,12 @@ import contextlib
 import os
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from iodyno.campaign.account import Account
+from iodyno.campaign.testbed import Testbed
 from iodyno.core.errors import AccessError, TrialError
 from iodyno.core.workload import Level
 from iodyno.paths.volumes.volume import said_by
-
-if TYPE_CHECKING:
-    from iodyno.campaign.testbed import Testbed
-    from iodyno.campaign.trial import Account
 
 _CHUNK = 4 << 20
 _LOOK_EVERY_S = 0.25

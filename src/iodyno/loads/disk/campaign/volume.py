@@ -6,18 +6,17 @@ import asyncio
 import os
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from iodyno.core.errors import AccessError, TrialError
+from iodyno.core.errors import AccessError
 from iodyno.core.experiment import Experiment
 from iodyno.core.volume import VolumeKind
 from iodyno.core.workload import Level
 from iodyno.session.accesses import OpenHosts
 
 if TYPE_CHECKING:
-    from iodyno.campaign.testbed import Testbed
     from iodyno.paths.volumes.volume import Volume
 
 _HERE = ("local", "netns")
@@ -72,18 +71,6 @@ async def open_volume(kind: VolumeKind, experiment: Experiment, hosts: OpenHosts
         facts = volume.facts() | {"target": str(volume.target_of(client))}
         reached.path = {**(reached.path or {}), "kind": "volume", **facts}
     return volume
-
-
-async def delayed(testbed: Testbed, settings: Mapping[str, Level]) -> None:
-    """Has the volume of a testbed be as slow as the settings of a trial say (`device_delay`). Raises TrialError."""
-    if testbed.volume is None:
-        return
-    try:
-        await testbed.volume.delay(int(settings.get("device_delay") or 0))
-    except AccessError as error:
-        raise TrialError(
-            error.what, where=error.where, advice="leave device_delay out", code="target"
-        ) from error
 
 
 async def _fill_all(targets: Sequence[Path], size_bytes: int) -> None:

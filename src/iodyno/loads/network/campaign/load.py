@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 
 from iodyno.campaign import job, meeting, preflight, trial
+from iodyno.campaign.account import Account
 from iodyno.campaign.preflight_lines import Check, Line
 from iodyno.campaign.testbed import Testbed
 from iodyno.core import asked
@@ -47,7 +48,7 @@ class HostsLoad(Load):
 
     @contextlib.asynccontextmanager
     async def prepared(
-        self, testbed: Testbed, account: trial.Account, settings: Mapping[str, Level]
+        self, testbed: Testbed, account: Account, settings: Mapping[str, Level]
     ) -> AsyncIterator[None]:
         """Hold the place ready at which the ends meet."""
         with meeting.place(testbed, self.settings(testbed.experiment, settings)) as listens_at:
@@ -56,12 +57,12 @@ class HostsLoad(Load):
                 asked.load_of(receiver["job"])["address"] = listens_at
             yield
 
-    async def get_ready(self, testbed: Testbed, account: trial.Account, connections: int) -> None:
+    async def get_ready(self, testbed: Testbed, account: Account, connections: int) -> None:
         """Bring the connections up."""
         await trial.connect(testbed, account, connections)
 
     def check(
-        self, testbed: Testbed, account: trial.Account, clocks: Mapping[str, ClockFit], windows: Windows
+        self, testbed: Testbed, account: Account, clocks: Mapping[str, ClockFit], windows: Windows
     ) -> None:
         """Note how far apart the ends began, and what their sockets and connections make suspect."""
         trial.check_ends(testbed, account, clocks, windows)

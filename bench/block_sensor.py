@@ -20,11 +20,11 @@ from bench.ratio import paired
 from bench.testbed import Quiet
 from iodyno import designs
 from iodyno.analysis.dataset import Trial, read_dataset
-from iodyno.analysis.storage import block_times, classes
 from iodyno.campaign.folder import new_folder
 from iodyno.campaign.runner import run_campaign
 from iodyno.core.experiment import Experiment
 from iodyno.formats.experiment_file import experiment_text, parse_experiment
+from iodyno.loads.disk.analysis import block_times, classes
 from iodyno.session.locate import find_agent
 from iodyno.strategies.fixed import Fixed
 

@@ -19,8 +19,8 @@ from iodyno.analysis.cost import CostBasis
 from iodyno.analysis.dataset import Trial, read_dataset
 from iodyno.analysis.operation_times import times_of
 from iodyno.analysis.outcomes import measure_named
-from iodyno.analysis.storage import block_times
 from iodyno.core.experiment import Experiment
+from iodyno.loads.disk.analysis import block_times
 from iodyno.session.locate import find_agent
 
 pytestmark = pytest.mark.root

@@ -21,11 +21,11 @@ from places import HUNG_S, Notes, run
 
 from iodyno import run_folder
 from iodyno.analysis.dataset import read_dataset
-from iodyno.analysis.storage import cache
 from iodyno.core.errors import AccessError
 from iodyno.core.volume import FOR_MANY, OVER_NETWORK, SERVER, VOLUMES
 from iodyno.core.warnings import WarningCode
 from iodyno.formats.experiment_file import experiment_text, parse_experiment
+from iodyno.loads.disk.analysis import cache
 from iodyno.loads.files.analysis.flowops import programs_of
 from iodyno.paths.volumes import table
 from iodyno.paths.volumes import volume as volumes

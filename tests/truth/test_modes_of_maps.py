@@ -16,7 +16,7 @@ from made_times import times
 from iodyno.analysis.heat_map.modes import find_movements, modes_of
 from iodyno.analysis.heat_map.stored import Range, edges_for, grid_of
 from iodyno.analysis.histogram import bounds_of
-from iodyno.analysis.storage import block_times
+from iodyno.loads.disk.analysis import block_times
 
 SIZES = (500, 5_000, 60_000)
 COARSE = (1, 2, 4, 8, 32)

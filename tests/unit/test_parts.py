@@ -11,7 +11,7 @@ from places import iodyno
 from iodyno.analysis import arrivals, goodput
 from iodyno.analysis.dataset import read_dataset
 from iodyno.analysis.records import Part, Record, parts_of, parts_together
-from iodyno.analysis.storage import classes
+from iodyno.loads.disk.analysis import classes
 
 RECORD = Record(1, "measured", 1000, 1100, 50, 10, 1, 0)
 

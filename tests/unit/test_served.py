@@ -21,12 +21,12 @@ from iodyno.analysis.limiter.verdict import of_trial
 from iodyno.analysis.measured import Measured
 from iodyno.analysis.outcomes import measure_named
 from iodyno.analysis.records import Record
-from iodyno.analysis.storage import cache
 from iodyno.core.errors import ExperimentError
 from iodyno.core.outcome import OUTCOMES
 from iodyno.core.volume import VolumeKind
 from iodyno.core.warnings import WarningCode
 from iodyno.formats.experiment_file import experiment_text, parse_experiment
+from iodyno.loads.disk.analysis import cache
 from iodyno.loads.disk.report.served import served_table
 from iodyno.report.layout import layout_of
 from iodyno.report.method import method_rows

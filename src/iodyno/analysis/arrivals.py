@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 from iodyno.analysis.histogram import Histogram, bucket_of, merge
 from iodyno.analysis.measured import Measured, missing, total_ratio
-from iodyno.analysis.script_bytes import operations_of
-from iodyno.analysis.script_time import worked
 from iodyno.core.warnings import Warning, WarningCode
+from iodyno.loads.script.analysis.bytes import operations_of
+from iodyno.loads.script.analysis.time import worked
 
 if TYPE_CHECKING:
     from iodyno.analysis.dataset import HostData, Trial

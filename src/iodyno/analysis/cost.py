@@ -27,8 +27,8 @@ from iodyno.analysis.cpu_classes import BUSY_CLASSES, TIER_NOTES, Accounting, Sp
 from iodyno.analysis.dataset import HostData, Trial, clients_together
 from iodyno.analysis.goodput import bytes_at_once
 from iodyno.analysis.measured import Measured, missing, total_ratio
-from iodyno.analysis.script_bytes import operations_of
 from iodyno.core.path import CARRIED_BY_OTHERS
+from iodyno.loads.script.analysis.bytes import operations_of
 
 Tier = Literal["pmu", "tsc"]
 Unit = Literal["KiB", "operation", "packet"]

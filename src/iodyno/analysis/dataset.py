@@ -17,13 +17,13 @@ from iodyno.analysis.host_data import HostData as HostData
 from iodyno.analysis.host_data import Reading as Reading
 from iodyno.analysis.host_data import merged_histograms
 from iodyno.analysis.records import Part, Record, parts_together
-from iodyno.analysis.script_bytes import operations_of, with_what_was_taken
-from iodyno.analysis.storage import cache
 from iodyno.core.asked import asked
 from iodyno.core.limiter import Perturbation
 from iodyno.core.outcome import bystanders_of
 from iodyno.core.warnings import Warning, WarningCode
 from iodyno.core.workload import EXCHANGES, Level
+from iodyno.loads.disk.analysis import cache
+from iodyno.loads.script.analysis.bytes import operations_of, with_what_was_taken
 from iodyno.store.reader import Campaign, StoredTrial, read_campaign
 
 _ENDED_EARLY = 0.01

@@ -45,10 +45,10 @@ from iodyno.analysis.stacks import (
     what_lacks,
     why_no_profile,
 )
-from iodyno.analysis.storage import roles
 from iodyno.core.outcome import Estimate
 from iodyno.core.warnings import Warning, WarningCode
 from iodyno.core.workload import Level
+from iodyno.loads.disk.analysis import roles
 
 LOST_MOST = 0.05
 """Share of lost samples over which a profile is warned of (chosen: as much as a small function's whole share)."""

@@ -9,8 +9,8 @@ from __future__ import annotations
 from iodyno.analysis.dataset import Trial
 from iodyno.analysis.histogram import Histogram, merge
 from iodyno.analysis.measured import Measured, missing, total_ratio
-from iodyno.analysis.script_bytes import operations_of
-from iodyno.analysis.script_time import worked
+from iodyno.loads.script.analysis.bytes import operations_of
+from iodyno.loads.script.analysis.time import worked
 
 _SEGMENTS_BYTES = 65536
 """The most that segmentation offload hands over together (`GRO_LEGACY_MAX_SIZE` of Linux)."""

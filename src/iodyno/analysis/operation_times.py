@@ -16,7 +16,7 @@ from typing import Literal
 
 from iodyno.analysis.dataset import HostData, Trial
 from iodyno.analysis.histogram import BUCKETS, SUB_BITS, Histogram, bounds_of, bucket_of, merge
-from iodyno.analysis.storage import block_times
+from iodyno.loads.disk.analysis import block_times
 
 Clock = Literal["service", "response"]
 """From the first attempt to the end of an operation; from when it was to begin to its end."""

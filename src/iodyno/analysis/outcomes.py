@@ -21,9 +21,9 @@ from iodyno.analysis.cost import CostBasis, Unit
 from iodyno.analysis.cpu_classes import BUSY_CLASSES
 from iodyno.analysis.dataset import Trial
 from iodyno.analysis.measured import Measured, missing
-from iodyno.analysis.storage import block_times, cache, classes, devices, fairness, memory, roles
 from iodyno.core.outcome import OF_BYSTANDER, OUTCOMES, not_of
 from iodyno.core.volume import ROLES, SERVER
+from iodyno.loads.disk.analysis import block_times, cache, classes, devices, fairness, memory, roles
 from iodyno.loads.disk.core.outcomes import NAMES_OF_DISKS, SERVER_BYTES
 
 

@@ -21,12 +21,12 @@ from iodyno.analysis.dataset import HostData, Trial
 from iodyno.analysis.flows import DEVICES, data_device
 from iodyno.analysis.histogram import merge
 from iodyno.analysis.measured import Measured
-from iodyno.analysis.script_bytes import SENDS, TAKES
-from iodyno.analysis.script_time import worked
 from iodyno.core.outcome import OUTCOMES
 from iodyno.core.path import OWN_KERNEL
 from iodyno.core.warnings import Warning, WarningCode
 from iodyno.loads.script.analysis import results as script
+from iodyno.loads.script.analysis.bytes import SENDS, TAKES
+from iodyno.loads.script.analysis.time import worked
 
 IDLE_POINTS = 0.05
 """Idle time by the kernel's switches and by /proc/stat agree within this (chosen: they differed by 1.3 points with a

@@ -15,9 +15,9 @@ from iodyno.analysis.limiter import verdict
 from iodyno.analysis.measured import Measured
 from iodyno.analysis.outcomes import measure
 from iodyno.analysis.steady_state import steady_state
-from iodyno.analysis.storage import block_times, cache
 from iodyno.core.limiter import Verdict
 from iodyno.core.warnings import Warning, WarningCode
+from iodyno.loads.disk.analysis import block_times, cache
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 from iodyno.analysis import arrivals
 from iodyno.analysis.histogram import merge
 from iodyno.analysis.measured import Measured, missing
-from iodyno.analysis.script_bytes import operations_of
 from iodyno.core.warnings import Warning, WarningCode
 from iodyno.core.workload import STREAM
+from iodyno.loads.script.analysis.bytes import operations_of
 
 if TYPE_CHECKING:
     from iodyno.analysis.dataset import HostData, Trial

@@ -15,8 +15,8 @@ from statistics import fmean
 from iodyno.analysis.dataset import Trial
 from iodyno.analysis.goodput import goodput
 from iodyno.analysis.interval import t_interval
-from iodyno.analysis.storage import classes
 from iodyno.core.limiter import Elasticity, Perturbation, Proof, kind_of
+from iodyno.loads.disk.analysis import classes
 
 LEAST = 0.2
 """Elasticity from which on a resource counts as one that the rate follows (chosen: a fifth of what a sole limiter has,

@@ -8,7 +8,7 @@ from typing import Any
 
 from iodyno.analysis.limiter import flow_signals, signals
 from iodyno.analysis.limiter.signals import Signal, View, absent
-from iodyno.analysis.script_bytes import SENDS, TAKES
+from iodyno.loads.script.analysis.bytes import SENDS, TAKES
 
 PACED_LEAST = 0.8
 """Share of the threads' time that has to be at a rate for the rate to be what was offered (chosen: as of the intervals)."""

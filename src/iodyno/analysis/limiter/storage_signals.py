@@ -11,8 +11,8 @@ from statistics import fmean
 from iodyno.analysis import arrivals
 from iodyno.analysis.limiter import signals
 from iodyno.analysis.limiter.signals import Signal, View, absent
-from iodyno.analysis.storage import classes, devices, roles
 from iodyno.core.volume import CLIENT_DAEMON, GENERATOR, ROLES, SERVER
+from iodyno.loads.disk.analysis import classes, devices, roles
 
 _LOOKS_LEAST = 40
 """Threads looked at from which on shares of where they were count (chosen: a share is then known to 0.16 at worst)."""

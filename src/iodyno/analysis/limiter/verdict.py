@@ -12,8 +12,8 @@ from iodyno.analysis.limiter import signals, storage_signals
 from iodyno.analysis.limiter.rules import RULES, Criterion, Rule
 from iodyno.analysis.limiter.signals import NEVER, Signal, View
 from iodyno.analysis.limiter.storage_rules import ALONE, RULES_OF_STORAGE
-from iodyno.analysis.storage import classes, devices
 from iodyno.core.limiter import HELD_LEAST, LIMITERS, UNKNOWN, Evidence, Suspect, Verdict
+from iodyno.loads.disk.analysis import classes, devices
 
 NEAR_SCORE = 0.5
 """Score of a window in which the criteria are only near their thresholds."""

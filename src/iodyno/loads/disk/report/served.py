@@ -19,7 +19,7 @@ from iodyno.report.numbers import details, with_interval
 from iodyno.report.table import Cell, Column, Table
 
 _SHARE = 0.02
-"""Chosen: as much as does not make a trial void (`iodyno.analysis.storage.cache.SHARE`)."""
+"""Chosen: as much as does not make a trial void (`iodyno.loads.disk.analysis.cache.SHARE`)."""
 _MOVED = (
     (
         "network",

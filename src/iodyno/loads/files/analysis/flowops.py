@@ -14,8 +14,8 @@ from typing import Any
 from iodyno.analysis.dataset import Dataset, Trial
 from iodyno.analysis.factors import labels_of
 from iodyno.analysis.interval import NOT_NEGATIVE, estimate
-from iodyno.analysis.storage import classes
 from iodyno.core.outcome import Estimate
+from iodyno.loads.disk.analysis import classes
 
 READS = ("read", "readwholefile")
 WRITES = ("write", "appendfile", "appendfilerand", "writewholefile", "aiowrite")

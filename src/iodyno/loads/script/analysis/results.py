@@ -2,7 +2,7 @@
 
 Rates are counts over the time in which the things counted were done: from the first to the last operation of a
 transaction, not from the start of a command to its end; where iterations begin at a rate, each has the time to the next
-(`script_time`). Several trials of a point are added up: counts, times and histograms.
+(`time.py`). Several trials of a point are added up: counts, times and histograms.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from iodyno.analysis.arrivals import CENSORED_LEAST
 from iodyno.analysis.dataset import Dataset, HostData, Trial
 from iodyno.analysis.factors import labels_of
 from iodyno.analysis.histogram import Histogram, merge
-from iodyno.analysis.script_bytes import SENDS, TAKES
-from iodyno.analysis.script_time import extent_of, paced_by, span_of
 from iodyno.core.warnings import Warning, WarningCode
+from iodyno.loads.script.analysis.bytes import SENDS, TAKES
+from iodyno.loads.script.analysis.time import extent_of, paced_by, span_of
 
 
 @dataclass(frozen=True)

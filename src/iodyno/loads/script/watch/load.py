@@ -25,7 +25,7 @@ class ScriptLoad(Load):
 
     def whole_rate(self, manifest: Mapping[str, Any]) -> str | None:
         """Return the goodput out of the accounts: what a script does at its very end says nothing of all of it."""
-        from iodyno.analysis.script_time import goodput_bits_per_s
+        from iodyno.loads.script.analysis.time import goodput_bits_per_s
 
         found = goodput_bits_per_s(list(manifest.get("hosts", {}).values()))
         return bits(found) if found is not None else "done"

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from iodyno.analysis.script_bytes import taken_bytes
+from iodyno.loads.script.analysis.bytes import taken_bytes
 
 if TYPE_CHECKING:
     from iodyno.analysis.dataset import HostData, Trial

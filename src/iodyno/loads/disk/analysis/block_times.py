@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from iodyno.analysis.dataset import HostData, Trial
 from iodyno.analysis.histogram import Histogram, merge
 from iodyno.analysis.measured import Measured, missing, total_ratio
-from iodyno.analysis.storage import devices
 from iodyno.core.warnings import Warning, WarningCode
+from iodyno.loads.disk.analysis import devices
 
 SENSOR = "block_times"
 SUB_BITS = 5

@@ -17,12 +17,12 @@ from hypothesis import strategies as st
 from places import PROGRAM, run
 
 from iodyno.analysis.dataset import Dataset, read_dataset
+from iodyno.analysis.fairness import jain, slowest
 from iodyno.analysis.summary import CampaignSummary, analyse
 from iodyno.core.errors import TrialError
 from iodyno.core.experiment import Experiment, HostSpec
 from iodyno.core.warnings import WarningCode
 from iodyno.formats.experiment_file import experiment_text, parse_experiment
-from iodyno.loads.disk.analysis.fairness import jain, slowest
 from iodyno.loads.disk.campaign import clients as alone
 from iodyno.loads.disk.report.tables import storage_tables
 from iodyno.report.html import page

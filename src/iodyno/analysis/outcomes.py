@@ -12,6 +12,7 @@ from iodyno.analysis import (
     cost,
     cpu_classes,
     datagrams,
+    fairness,
     flows,
     goodput,
     observer,
@@ -23,7 +24,7 @@ from iodyno.analysis.dataset import Trial
 from iodyno.analysis.measured import Measured, missing
 from iodyno.core.outcome import OF_BYSTANDER, OUTCOMES, not_of
 from iodyno.core.volume import ROLES, SERVER
-from iodyno.loads.disk.analysis import block_times, cache, classes, devices, fairness, memory, roles
+from iodyno.loads.disk.analysis import block_times, cache, classes, devices, memory, roles
 from iodyno.loads.disk.core.outcomes import NAMES_OF_DISKS, SERVER_BYTES
 
 

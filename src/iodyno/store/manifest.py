@@ -16,8 +16,8 @@ from typing import Any, Literal
 
 from iodyno.core.errors import StoreError
 from iodyno.core.factor import parameter_of
-from iodyno.store.older_names import in_present_words
 from iodyno.loads.base.workloads import workload_of_stored
+from iodyno.store.older_names import in_present_words
 from iodyno.store.schema import CAMPAIGN, MANIFEST, SCHEMA_VERSION, TRIALS
 
 _NUMBERS = ("size", "duration", "count", "rate", "bit_rate", "share")

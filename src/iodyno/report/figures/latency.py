@@ -15,7 +15,9 @@ def figure(summary: CampaignSummary) -> Figure | None:
     if load.asks:
         return _of_requests(summary)
     response = {f"response_time_{name}_ns": f"response, {title}" for name, title in _QUANTILES.items()}
-    service = {f"{load.operation}service_time_{name}_ns": f"service, {title}" for name, title in _QUANTILES.items()}
+    service = {
+        f"{load.operation}service_time_{name}_ns": f"service, {title}" for name, title in _QUANTILES.items()
+    }
     panels = estimates(summary, response, "Response time")
     if not panels:
         return None

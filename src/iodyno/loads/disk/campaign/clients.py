@@ -17,7 +17,7 @@ from iodyno.core.quantity import counted
 from iodyno.core.warnings import WarningCode
 from iodyno.core.workload import Level
 from iodyno.loads.disk.core.parameters import paths_of
-from iodyno.loads.files.campaign import flowops as flowop_results
+from iodyno.loads.files.campaign import flowops
 from iodyno.session.clock import ClockFit
 from iodyno.session.session import Message
 
@@ -112,9 +112,9 @@ def check(testbed: Testbed, account: Account, clocks: Mapping[str, ClockFit]) ->
             text = f"{disk['errors']} operations failed, the first at offset {first.get('offset_bytes')}: {first.get('what')}"
             account.warning(WarningCode.DISK_ERRORS, text, f"host {host}")
         files = result.get("files") or {}
-        if wrong := flowop_results.failed(files):
+        if wrong := flowops.failed(files):
             raise testbed.sessions[host].failure("flowop_failed", *wrong)
-        for text in flowop_results.short_reads(facts["job"]["load"].get("files") or {}, files):
+        for text in flowops.short_reads(facts["job"]["load"].get("files") or {}, files):
             account.warning(WarningCode.SHORT_READS, text, f"host {host}")
         if failed := [flowop for flowop in files.get("flowops", ()) if flowop["errors"]]:
             first, count = failed[0], sum(flowop["errors"] for flowop in failed)
@@ -127,7 +127,7 @@ def check(testbed: Testbed, account: Account, clocks: Mapping[str, ClockFit]) ->
             "nothing_done",
             f"not one operation was completed in the trial{_why_nothing(account)}",
             "give its fileset files to take (prealloc), or have a flowop make them (createfile)"
-            if any(flowop_results.took_no_file(program) for program in programs)
+            if any(flowops.took_no_file(program) for program in programs)
             else "give it a longer window, or look whether the target answers at all",
         )
 
@@ -139,7 +139,7 @@ def _why_nothing(account: Account) -> str:
         program, disk = result.get("files") or {}, result.get("disk") or {}
         if program.get("first_error"):
             return f": the first failed with {program['first_error']}"
-        if no_file := flowop_results.took_no_file(program):
+        if no_file := flowops.took_no_file(program):
             return f": no file was there to take ({no_file})"
         if disk.get("first_error"):
             return f": the first failed with {disk['first_error'].get('what')}"

@@ -6,7 +6,7 @@ import zlib
 from collections.abc import Mapping
 from typing import Any
 
-from iodyno.campaign import drawn
+from iodyno.campaign import distributions
 from iodyno.core import quantity
 from iodyno.core.distribution import parse_zones
 from iodyno.core.errors import PreflightError
@@ -36,7 +36,7 @@ def load_settings(settings: Mapping[str, Level]) -> dict[str, Level]:
 def block_of(settings: Mapping[str, Level]) -> tuple[int, dict[str, Any] | None]:
     """The greatest block in bytes, and the law of the blocks where they are not all alike."""
     block = settings.get("block", 4096)
-    return drawn.sizes({"sizes": block} if isinstance(block, str) else {"size": block})
+    return distributions.sizes({"sizes": block} if isinstance(block, str) else {"size": block})
 
 
 def disk_of(host: str, settings: Mapping[str, Level], seed: int) -> dict[str, Any]:
@@ -75,7 +75,7 @@ def disk_of(host: str, settings: Mapping[str, Level], seed: int) -> dict[str, An
             "cache": _CACHE[str(settings.get("cached", "any"))],
             "think_ns": settings.get("think", 0),
             "think_every": settings.get("think_every", 1),
-            "arrivals": drawn.arrivals(load_settings(settings), seed),
+            "arrivals": distributions.arrivals(load_settings(settings), seed),
             **_replay(settings),
         }
     }

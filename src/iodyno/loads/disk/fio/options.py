@@ -183,7 +183,7 @@ REFUSED: Mapping[str, str] = {
         "a host is set up by its tunables (iodyno tunables)",
     ),
     **dict.fromkeys(
-        _named("hostname port protocol listen interface"),
+        _named("hostname port protocol listen syscalls"),
         "networks are measured by `iodyno tcp` and `iodyno rr`",
     ),
 }

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 
-from iodyno.campaign import job, meeting, preflight, trial
+from iodyno.campaign import job, preflight, rendezvous, trial
 from iodyno.campaign.account import Account
 from iodyno.campaign.preflight_lines import Check, Line
 from iodyno.campaign.testbed import Testbed
@@ -51,7 +51,7 @@ class HostsLoad(Load):
         self, testbed: Testbed, account: Account, settings: Mapping[str, Level]
     ) -> AsyncIterator[None]:
         """Hold the place ready at which the ends meet."""
-        with meeting.place(testbed, self.settings(testbed.experiment, settings)) as listens_at:
+        with rendezvous.place(testbed, self.settings(testbed.experiment, settings)) as listens_at:
             if listens_at is not None:
                 receiver = account.hosts[testbed.experiment.workload.receiver]
                 asked.load_of(receiver["job"])["address"] = listens_at

@@ -52,4 +52,6 @@ class ExchangesLoad(ConnectionsLoad):
     outcomes = frozenset(OUTCOMES) - ONLY_OF_DISKS - TIMES_OF_REQUESTS.keys()
 
 
-LOADS = {"stream": ConnectionsLoad()} | dict.fromkeys(("request_response", "connect_request_response"), ExchangesLoad())
+LOADS = {"stream": ConnectionsLoad()} | dict.fromkeys(
+    ("request_response", "connect_request_response"), ExchangesLoad()
+)

@@ -343,11 +343,10 @@ def _exact(index: int, reading: Reading, cpus: Sequence[int]) -> Spent | None:
 def softirqs(reading: Reading, cpus: Sequence[int]) -> list[tuple[str, int]]:
     """Vector and ns in it, for each CPU of `cpus` on which it ran."""
     found = []
-    for (metric, label), value in reading.values.items():
-        if metric == "exact.softirq_ns":
-            cpu, _, vector = label.partition(",")
-            if int(cpu.removeprefix("cpu=")) in cpus:
-                found.append((vector.removeprefix("vector="), value))
+    for label, value in reading.values.of("exact.softirq_ns").items():
+        cpu, _, vector = label.partition(",")
+        if int(cpu.removeprefix("cpu=")) in cpus:
+            found.append((vector.removeprefix("vector="), value))
     return found
 
 

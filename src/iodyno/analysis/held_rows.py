@@ -12,33 +12,46 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache, partial
 from itertools import islice
+from sys import intern
 from typing import Any
 
 from iodyno.analysis.dataset import Trial
 from iodyno.analysis.histogram import Histogram
-from iodyno.analysis.host_data import ClassCounts, HostData, Reading, merged_histograms
+from iodyno.analysis.host_data import ClassCounts, HostData, merged_histograms
+from iodyno.analysis.readings import Sheet
 from iodyno.analysis.records import Record, parts_of
 from iodyno.core.errors import StoreError
 from iodyno.core.outcome import split_beside
 from iodyno.store.engine import listed
 from iodyno.store.reader import Campaign
-from iodyno.store.schema import BACKGROUND, MANIFEST, PARTS, TRIALS
+from iodyno.store.schema import BACKGROUND, MANIFEST, PARTS, TRIALS, part_file
 
 ROWS_HELD = 400_000
 """Rows that are in memory at a time (chosen: some 200 MB, as a row of a sensor's values takes 500 bytes there, and sixty trials
 of the shipped studies; those that are let go are read again by each part of a report that asks for them). A quarter of them is
 read at once, as a query costs as much as a thousand rows."""
-# What the analysis uses of the series: a long campaign has many more rows than these.
-_METRICS = (
-    "role.%",
-    *("cpu.%", "cycles.%", "tcp.%", "net.%", "sched.%", "softnet.processed", "process.%", "interrupts.count"),
-    *("arrivals.%", "datagram.%", "server.%"),
-    *("exact.%", "napi.%", "lock.%", "syscalls.%", "cgroup.%", "pressure.%", "qdisc.%"),
-    *("part.%", "connect.%", "zerocopy.%", "stream.%", "disk.%", "block.%", "writeback.%", "waits.%"),
+METRICS_USED = frozenset(
+    (
+        *("arrivals", "block", "cgroup", "connect", "cpu", "cycles", "datagram", "disk", "exact"),
+        *("interrupts", "lock", "napi", "net", "part", "pressure", "process", "qdisc", "role", "sched"),
+        *("server", "stream", "syscalls", "tcp", "waits", "writeback", "zerocopy"),
+    )
 )
-_MORE = (
-    "metric = 'thread.busiest_run_ns' OR (metric = 'softirqs.count' AND label LIKE '%NET_RX')"
-    " OR (metric = 'tcp_ip.count' AND label LIKE 'counter=Udp%')"
+"""Families of metrics (`FAMILY.NAME`) that the analysis uses all of."""
+METRICS_USED_IN_PART: Mapping[str, str] = {
+    "softirqs": "label LIKE '%NET_RX'",
+    "softnet": "metric = 'softnet.processed'",
+    "tcp_ip": "label LIKE 'counter=Udp%'",
+    "thread": "metric = 'thread.busiest_run_ns'",
+}
+"""Those of which it uses what SQL says here: of thousands of workers, for one, there are many more rows than of all else."""
+METRICS_NOT_USED = frozenset(("application", "memory", "reclaim"))
+"""Those that are stored for whoever looks at frames. A metric of none of these three is an error, and not left out in silence."""
+_WANTED = " OR ".join(
+    [
+        f"split_part(metric, '.', 1) NOT IN {tuple(sorted([*METRICS_USED_IN_PART, *METRICS_NOT_USED]))}",
+        *(f"(metric LIKE '{family}.%' AND {part})" for family, part in METRICS_USED_IN_PART.items()),
+    ]
 )
 # What histograms of service times are of.
 _SERVICE_TIMES = ("write", "read", "io")
@@ -151,12 +164,9 @@ def fill(
         for host in _hosts_of(each):
             host.with_no_rows()
 
-    def rows(
-        part: str, columns: str, condition: str = "true", *, ordered: bool = True
-    ) -> Sequence[tuple[Any, ...]]:
+    def rows(part: str, columns: str) -> Sequence[tuple[Any, ...]]:
         found: Sequence[tuple[Any, ...]] = connection.execute(
-            f'SELECT trial, host, "index", {columns} FROM {sources[part]} WHERE {condition}'
-            + (' ORDER BY trial, host, "index"' if ordered else "")
+            f'SELECT trial, host, "index", {columns} FROM {sources[part]} ORDER BY trial, host, "index"'
         ).fetchall()
         return found
 
@@ -173,7 +183,6 @@ def fill(
             )
         return end
 
-    cut: dict[tuple[str, str], HostData] = {}
     load = '"window", begin_ns, end_ns, bytes, operations, connections_active, connections_lost'
     for trial, host, index, window, *counts in rows("records", load):
         end_of(trial, host).records.append(Record(index, window, *counts))
@@ -195,36 +204,55 @@ def fill(
             end.histograms if operation in _SERVICE_TIMES else end.more_histograms.setdefault(operation, {})
         )
         kept[index] = Histogram(total, sum_ns, tuple(buckets), tuple(counts))
-    for trial, host, index, sensor, span_ns, cost_ns, missing in rows(
-        "sensors", "sensor, span_ns, cost_ns, missing", ordered=False
+    sheets: dict[tuple[str, str, str], Sheet] = {}
+    for trial, host, sensor, *columns in _grouped(
+        connection, sources["sensors"], "sensor", '"index", span_ns, cost_ns, missing'
     ):
-        end = end_of(trial, host)
-        end.readings.setdefault(sensor, {})[index] = Reading(span_ns, cost_ns, missing)
-        if sensor == _PARTS:
-            cut[trial, host] = end
-    wanted = " OR ".join([*(f"metric LIKE '{metric}'" for metric in _METRICS), _MORE])
+        sheet = sheets[trial, host, sensor] = Sheet(*columns)
+        end_of(trial, host).readings[sensor] = sheet.readings
     among = "true" if sensors is None else f"list_contains({listed(sensors)}, sensor)"
-    for trial, host, index, sensor, metric, label, value in rows(
-        "series", "sensor, metric, label, value", f"({wanted}) AND {among}", ordered=False
+    for trial, host, sensor, metric, label, index, value in _grouped(
+        connection, sources["series"], "sensor, metric, label", '"index", value', f"({_WANTED}) AND {among}"
     ):
-        end_of(trial, host).readings[sensor][index].values[metric, label] = value
-    for end in cut.values():
-        readings = end.readings.pop(_PARTS)
-        end.records = [
-            replace(record, parts=parts_of(record, readings[record.index].values))
-            if record.index in readings
-            else record
-            for record in end.records
-        ]
-    folded = connection.execute(
-        f'SELECT trial, host, "index", sensor, metric, sum(value)::BIGINT FROM {sources["series"]} '
-        f"WHERE metric IN {_FOLDED} AND {among} GROUP BY ALL"
-    )
-    for trial, host, index, sensor, metric, value in folded.fetchall():
-        end_of(trial, host).readings[sensor][index].values[metric, _ALL_WORKERS] = value
+        family = metric.partition(".")[0]
+        if family not in METRICS_USED and family not in METRICS_USED_IN_PART:
+            raise StoreError(
+                f"holds the metric {metric} of the sensor {sensor}, which this version of iodyno does not know",
+                where=f"{BACKGROUND if idle else TRIALS}/{trial}/{part_file('series')}",
+                advice="upgrade: pip install --upgrade iodyno",
+            )
+        sheets[trial, host, sensor].add(intern(metric), intern(label), index, value)
+    for trial, host, sensor, metric, index, value in _grouped(
+        connection,
+        f"""(SELECT trial, host, sensor, metric, "index", sum(value)::BIGINT AS value FROM {sources["series"]}
+        WHERE metric IN {_FOLDED} AND {among} GROUP BY ALL)""",
+        "sensor, metric",
+        '"index", value',
+    ):
+        sheets[trial, host, sensor].add(intern(metric), _ALL_WORKERS, index, value)
+    for each in by_name.values():
+        for end in _hosts_of(each):
+            if (found := end.readings.pop(_PARTS, None)) is not None:
+                end.records = [
+                    replace(record, parts=parts_of(record, found[record.index].values))
+                    if record.index in found
+                    else record
+                    for record in end.records
+                ]
     for each in by_name.values():
         for client in each.clients.values():
             _add_up_responses(client)
+
+
+def _grouped(
+    connection: Any, source: str, keys: str, columns: str, condition: str = "true"
+) -> Sequence[tuple[Any, ...]]:
+    """Rows of each host as columns: a tuple for each of the `keys`, with a list of each of the `columns`."""
+    lists = ", ".join(f"list({column})" for column in columns.split(", "))
+    found: Sequence[tuple[Any, ...]] = connection.execute(
+        f"SELECT trial, host, {keys}, {lists} FROM {source} WHERE {condition} GROUP BY ALL"
+    ).fetchall()
+    return found
 
 
 def _add_up_responses(client: HostData) -> None:

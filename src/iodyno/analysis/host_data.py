@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from iodyno.analysis.histogram import Histogram, merge
+from iodyno.analysis.readings import Reading as Reading
 from iodyno.analysis.records import Part, Record
 
 MEASURED = "measured"
@@ -28,16 +29,6 @@ class ClassCounts:
     bytes: int
     operations: int
     errors: int
-
-
-@dataclass
-class Reading:
-    """Reading of one sensor at the end of an interval: growth of counters over `span_ns`, states of gauges."""
-
-    span_ns: int
-    cost_ns: int
-    missing: str | None
-    values: dict[tuple[str, str], int] = field(default_factory=dict)
 
 
 @dataclass(eq=False)
@@ -140,8 +131,7 @@ class HostData:
 
     def labels(self, sensor: str, metric: str) -> list[str]:
         """Every label that the metric had in the measured window, sorted."""
-        readings = self.measured_readings(sensor)
-        return sorted({label for r in readings for name, label in r.values if name == metric})
+        return sorted({label for r in self.measured_readings(sensor) for label in r.values.of(metric)})
 
     def why_missing(self, sensor: str) -> str:
         """Why a sensor has nothing to say, as it said itself, or why the host has none. One that was read and lacked nothing has

@@ -29,8 +29,7 @@ def cost_ratio(trial: Trial, name: str) -> Measured:
             value
             for sensor, metric in _PROGRAMS
             if (reading := host.readings.get(sensor, {}).get(record.index)) is not None
-            for (name, _), value in reading.values.items()
-            if name == metric
+            for value in reading.values.of(metric).values()
         )
         span_ns = looked_ns(record.span_ns, found)
         taken = kernel_ns + sum(reading.cost_ns for reading in found) + sampler * span_ns

@@ -55,8 +55,7 @@ def link_rate(view: View) -> float | None:
     speeds = [
         value
         for reading in view.sender.measured_readings("net_devices")
-        for (metric, label), value in reading.values.items()
-        if metric == "net.speed_bits_per_s" and label == device
+        if (value := reading.values.get(("net.speed_bits_per_s", device or ""))) is not None
     ]
     return float(min(speeds)) if speeds else None
 

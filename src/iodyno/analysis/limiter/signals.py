@@ -108,12 +108,8 @@ def of_window(host: HostData, value: float | None, sensor: str, why: str = "", *
 
 def total(reading: Reading, metric: str, labels: Iterable[str] | None = None) -> float | None:
     """Sum of a metric over its labels; None when it has none."""
-    wanted = None if labels is None else set(labels)
-    found = [
-        v
-        for (name, label), v in reading.values.items()
-        if name == metric and (wanted is None or label in wanted)
-    ]
+    of = reading.values.of(metric)
+    found = of.values() if labels is None else [of[label] for label in labels if label in of]
     return float(sum(found)) if found else None
 
 
@@ -130,11 +126,13 @@ def _exact_by_cpu(reading: Reading, cpu: int, metrics: Sequence[str]) -> float |
     label = f"cpu={cpu}"
     if ("exact.idle_ns", label) not in reading.values:
         return None
+    of_cpu = f"{label},"
     return float(
         sum(
             value
-            for (name, at), value in reading.values.items()
-            if name in metrics and (at == label or at.startswith(f"{label},"))
+            for metric in metrics
+            for at, value in reading.values.of(metric).items()
+            if at == label or at.startswith(of_cpu)
         )
     )
 
@@ -263,9 +261,7 @@ def agent_cpu(view: View) -> Signal:
 def own_code(view: View) -> Signal:
     """Share of the agent's CPU time that it spends in its own code, not in the kernel."""
     host = view.host
-    if _has_exact(view) and any(
-        name == "exact.app_user_ns" for r in host.measured_readings("cpu_exact") for name, _ in r.values
-    ):
+    if _has_exact(view) and host.labels("cpu_exact", "exact.app_user_ns"):
         return grown(
             host, "cpu_exact", lambda r: ratio(total(r, "exact.app_user_ns"), total(r, "exact.app_ns"))
         )

@@ -93,8 +93,8 @@ def per_second(trial: Trial, name: str, metric: str) -> Measured:
     for reading in host.measured_readings(SENSOR):
         of_device = [
             value
-            for (one, label), value in reading.values.items()
-            if one == metric and f"dev={parts_of(label).get('dev')}" == device
+            for label, value in reading.values.of(metric).items()
+            if f"dev={parts_of(label).get('dev')}" == device
         ]
         # A reading without the device is one in which it did nothing; one without any value failed.
         if reading.values and device is not None:
@@ -107,9 +107,7 @@ def slow_operations(trial: Trial, host: HostData) -> list[SlowOperation]:
     found = []
     for record in host.measured:
         reading = host.readings.get(SENSOR, {}).get(record.index)
-        for (metric, label), value in (reading.values if reading else {}).items():
-            if metric != "block.slowest_ns":
-                continue
+        for label, value in (reading.values.of("block.slowest_ns") if reading else {}).items():
             parts = parts_of(label)
             found.append(
                 SlowOperation(

@@ -169,8 +169,8 @@ def of_block_interrupts(trial: Trial, name: str) -> Measured:
             float(
                 sum(
                     value
-                    for (metric, label), value in reading.values.items()
-                    if metric == "exact.softirq_ns" and label.endswith("vector=BLOCK")
+                    for label, value in reading.values.of("exact.softirq_ns").items()
+                    if label.endswith("vector=BLOCK")
                 )
             ),
             float(done[index]),

@@ -90,10 +90,16 @@ class Movement:
 
 
 def find_modes(
-    counts: Sequence[int], edges: Sequence[float], *, log: bool = True, told: Told | None = None
+    counts: Sequence[int],
+    edges: Sequence[float],
+    *,
+    log: bool = True,
+    told: Told | None = None,
+    tested: bool = True,
 ) -> Modes:
     """The modes of counts a row, with the rows' edges; on a plain axis where `log` is off. Values below zero are not
-    taken on a logarithmic axis, but as they are. `told`: resolutions that the values may have, where rows do not show them."""
+    taken on a logarithmic axis, but as they are. `told`: resolutions that the values may have, where rows do not show them.
+    `tested`: the chance of such modes is asked for, too."""
     total = sum(counts)
     rows = [row for row, count in enumerate(counts) if count]
     if len(rows) == 0:
@@ -134,8 +140,6 @@ def find_modes(
             0
         ]
     tops = peaks(string)
-    # Below the first of the table the chance is the same.
-    found = dip(x, share, least, within=DIP_WITHIN, enough=CRITICAL[0][1] / math.sqrt(total))
     borders = [0]
     for left, right in pairwise(tops):
         valley = min(string[left + 1 : right], key=lambda piece: piece.slope)
@@ -150,6 +154,10 @@ def find_modes(
         )
         for top, (first, last) in zip(tops, pairwise(borders), strict=True)
     )
+    if not tested:
+        return Modes(modes, None, None, total, None, "not tested")
+    # Below the first of the table the chance is the same.
+    found = dip(x, share, least, within=DIP_WITHIN, enough=CRITICAL[0][1] / math.sqrt(total))
     needed = None
     if len(modes) == 1 and found > LEAST_SHARE:
         needed = math.ceil((_critical(ALPHA) / found) ** 2)
@@ -197,7 +205,11 @@ def _rows_by_value(
     ([5, 0, 2, 3, 0, 1], [0.0, 4.0, 8.0, 9.0, 10.0, 15.96875, 16.03125])
     """
     cells: dict[tuple[float, float], int] = {}
+    begin, end, cell = 0.0, 0.0, (0.0, 0.0)
     for low, high, count in parts:
+        if begin <= low < end and high <= end and cell == (begin, end):
+            cells[cell] += count  # as the part before it
+            continue
         mantissa, exponent = math.frexp(low)
         place = math.floor(mantissa * 2 * an_octave)
         begin, end = (math.ldexp(edge / (2 * an_octave), exponent) for edge in (place, place + 1))
@@ -233,9 +245,12 @@ def find_movements(grid: Grid, told: Told | None = None) -> tuple[Movement, ...]
     parts have in the same number, in ascending order.
     """
     told = told or resolutions_in(grid)
-    parts = [(middle, find_modes(counts, grid.edges, told=told).found) for middle, counts in _parts(grid)]
-    if len(parts) < LEAST_WINDOWS:
+    windows = _parts(grid)
+    if len(windows) < LEAST_WINDOWS:
         return ()
+    parts = [
+        (middle, find_modes(counts, grid.edges, told=told, tested=False).found) for middle, counts in windows
+    ]
     usual = sorted(len(modes) for _, modes in parts)[len(parts) // 2]
     same = [(at, modes) for at, modes in parts if len(modes) == usual]
     if len(same) < LEAST_WINDOWS or usual == 0:

@@ -38,6 +38,8 @@ MOST_SLACK = 0.25
 """Part of a bucket that rounding to whole numbers may move a value by; finer buckets are not told from whole numbers (chosen)."""
 WIDEST = 0.9
 """Rows that are as wide, in buckets, hold a value whatever the resolution is (chosen)."""
+_ROUNDING = 1e-6
+"""Part by which a chance that is made of logarithms may be off, and more."""
 _FAR = 16
 """How many rows lie between two that are tried one after the other (chosen: a tenth of an octave of the finest ones, or more)."""
 
@@ -128,10 +130,11 @@ def _by_digits(rows: Sequence[Row]) -> Iterator[Resolution]:
 def _by_ratios(rows: Sequence[Row]) -> Iterator[Resolution]:
     """Buckets of equal ratios, some number of them a decade, told by any place."""
     logs = [(math.log10(low), math.log10(high), math.log10(1 + 1 / low)) for low, high in rows]
-    evidence = _evidence(high - low for low, high, _ in logs)
+    finest = MOST_SLACK / RATIOS[-1]
+    evidence = _evidence(high - low + (2 * slack if slack < finest else 0) for low, high, slack in logs)
     mixed = _mixed(logs)
     for parts in RATIOS:
-        if evidence(1 / parts) > CHANCE / 4:
+        if evidence(1 / parts) > CHANCE / 4 * (1 + _ROUNDING):
             return
         for chance, places in ((CHANCE / 4, (0.0,)), (CHANCE_OF_ANY, ())):
             spans = (
@@ -149,10 +152,15 @@ def _by_any_step(rows: Sequence[Row]) -> Iterator[Resolution]:
     low, high = rows[0]
     distance = min((b[0] + b[1] - a[0] - a[1]) / 2 for a, b in pairwise(rows))
     evidence, others = _evidence(b - a for a, b in rows), rows[1:]
+    # Rounding makes a row as much wider at either end, as long as a step is not so short that `MOST_SLACK` cuts it off.
+    rounded = _evidence(b - a + 2 for a, b in rows)
     mixed = _mixed(rows)
     for multiple in range(1, math.ceil((low + high) / distance) + 1):
         if evidence(high / multiple) > CHANCE_OF_ANY:
             return  # and the less, the finer the step is
+        longest = (high + 1) / multiple
+        if longest * MOST_SLACK > 1 and rounded(longest) > CHANCE_OF_ANY * (1 + _ROUNDING):
+            return
         least, greatest = (low - 1) / multiple, (high + 1) / multiple
         for a, b in others:
             # Each value may have been rounded to a whole number.
@@ -164,8 +172,20 @@ def _by_any_step(rows: Sequence[Row]) -> Iterator[Resolution]:
                 if least > greatest:
                     break
         else:
-            scale = _linear((least + greatest) / 2)
-            yield from _fitting(_spans(mixed, scale, rounded=True), scale, CHANCE_OF_ANY, (0.0,))
+            step = (least + greatest) / 2
+            if _are_multiples(mixed, step):
+                scale = _linear(step)
+                yield from _fitting(_spans(mixed, scale, rounded=True), scale, CHANCE_OF_ANY, (0.0,))
+
+
+def _are_multiples(rows: Sequence[Row], step: float) -> bool:
+    """Tell whether each row holds a multiple of a step, rounded to a whole number: most steps fail at the first rows."""
+    for low, high in rows:
+        at = low / step
+        slack = min(MOST_SLACK, (low + 1) / step - at)
+        if not _holds(at - slack, high / step + slack, 0.0):
+            return False
+    return True
 
 
 _KINDS = (_by_steps, _by_octaves, _by_digits, _by_ratios, _by_any_step)
@@ -236,12 +256,17 @@ def _fitting(
     pieces: list[Row] = [(0.0, 1.0)]
     for low, high, slack in spans:
         begin, end = low - slack, high + slack
-        evidence *= min(1.0, end - begin)
-        left = [place for place in left if _holds(begin, end, place)] if left else left
-        if not places and end - begin < WIDEST:
+        width = end - begin
+        if width < 1.0:
+            evidence *= width
+        if places:
+            left = [place for place in left if _holds(begin, end, place)]
+            if not left:
+                return
+        elif width < WIDEST:
             pieces = _common(pieces, begin, end)
-        if not (left if places else pieces):
-            return
+            if not pieces:
+                return
     if evidence > chance:
         return
     if places:
@@ -276,9 +301,10 @@ def _holds(begin: float, end: float, place: float) -> bool:
 
 def _common(pieces: Sequence[Row], begin: float, end: float) -> list[Row]:
     """Return the parts of the pieces that lie, moved by whole numbers, in the span from `begin` to `end` too."""
-    return [
-        (max(low, begin + whole), min(high, end + whole))
-        for low, high in pieces
-        for whole in range(math.floor(low - end), math.ceil(high - begin) + 1)
-        if max(low, begin + whole) < min(high, end + whole)
-    ]
+    found = []
+    for low, high in pieces:
+        for whole in range(math.floor(low - end), math.ceil(high - begin) + 1):
+            first, last = max(low, begin + whole), min(high, end + whole)
+            if first < last:
+                found.append((first, last))
+    return found

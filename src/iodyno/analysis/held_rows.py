@@ -26,9 +26,8 @@ from iodyno.store.engine import listed
 from iodyno.store.reader import Campaign
 from iodyno.store.schema import BACKGROUND, MANIFEST, PARTS, TRIALS, part_file
 
-ROWS_HELD = 400_000
-"""Rows that are in memory at a time (chosen: some 200 MB, as a row of a sensor's values takes 500 bytes there, and sixty trials
-of the shipped studies; those that are let go are read again by each part of a report that asks for them). A quarter of them is
+ROWS_HELD = 1_000_000
+"""Rows that are in memory at a time (chosen: some 100 MB, and a hundred and fifty trials of the shipped studies; those that are let go are read again by each part of a report that asks for them). A quarter of them is
 read at once, as a query costs as much as a thousand rows."""
 METRICS_USED = frozenset(
     (

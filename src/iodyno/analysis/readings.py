@@ -43,7 +43,7 @@ class Values(MutableMapping[Key, int]):
         return default if found is None else found
 
     def __contains__(self, key: object) -> bool:
-        return self.get(key) is not None  # type: ignore[arg-type]
+        return self.get(key) is not None  # type: ignore[call-overload]
 
     def __setitem__(self, key: Key, value: int) -> None:
         labels = self._columns.setdefault(key[0], {})

@@ -100,8 +100,8 @@ def _judged(paths: Sequence[_Path], profile: PointProfile, before: PointProfile)
     """The nodes with their verdicts, by the same intervals as functions have."""
     counts = np.asarray([path.counts for path in paths]).T
     split = len(profile.rows)
-    second = replace(profile.inclusive, counts=counts[:split])
-    first = replace(before.inclusive, counts=counts[split:])
+    second = profile.inclusive.with_counts(counts[:split])
+    first = before.inclusive.with_counts(counts[split:])
     found = ratio(first, second)
     verdicts: list[Verdict] = [verdict_of(found, number) for number in range(len(paths))]
     # The whole is not drawn towards what is usual of its parts.

@@ -193,7 +193,7 @@ def _aligned(first: PointProfile, second: PointProfile) -> tuple[list[Function],
 
 def _take(costs: SampledCosts, places: list[int]) -> SampledCosts:
     padded = np.concatenate((costs.counts, np.zeros((costs.trials, 1))), axis=1)
-    return replace(costs, counts=padded[:, places])
+    return costs.with_counts(padded[:, places])
 
 
 def _estimate(found: Bounds, number: int, unit: str, n: int, method: str) -> Estimate:

@@ -204,32 +204,44 @@ class PointProfile:
     @cached_property
     def inclusive(self) -> SampledCosts:
         """Samples of every function of the campaign and all that it calls."""
-        return self._sampled(np.asarray(list(map(self.table.inclusive, self.rows, self.weights))))
+        return self.exclusive.with_counts(
+            np.asarray(
+                [
+                    np.bincount(
+                        functions, self.table.weighed(rows, weights)[places], len(self.table.functions)
+                    )
+                    for (places, functions), rows, weights in zip(
+                        self._members, self.rows, self.weights, strict=True
+                    )
+                ]
+            )
+        )
 
     def functions(self, by: Part = "exclusive", top: int | None = None) -> list[FunctionCost]:
         """The functions that were seen, the costliest first."""
         ordered = np.argsort(-(self.exclusive if by == "exclusive" else self.inclusive).cost, kind="stable")
-        seen = np.sum([self.table.inclusive(rows) for rows in self.rows], axis=0)
+        owners = self._owners
+        seen = owners.sum(axis=0)
         folded = self.folded if by == "inclusive" else frozenset[int]()
         wanted = [number for number in ordered.tolist() if seen[number] > 0 and number not in folded][:top]
-        own_share, share = self.exclusive.share_bounds(), self.inclusive.share_bounds()
-        own_cost, cost_of = self.exclusive.cost_bounds(), self.inclusive.cost_bounds()
-        owners = self._owners
+        exclusive, inclusive = self.exclusive.of(wanted), self.inclusive.of(wanted)
+        own_share, share = exclusive.share_bounds(), inclusive.share_bounds()
+        own_cost, cost_of = exclusive.cost_bounds(), inclusive.cost_bounds()
         return [
             FunctionCost(
                 function=self.table.functions[number],
                 samples=int(seen[number]),
-                exclusive_ratio=self.estimate(own_share, number, "1"),
-                inclusive_ratio=self.estimate(share, number, "1"),
-                exclusive_ns_per_kib=self.estimate(own_cost, number, self.unit),
-                inclusive_ns_per_kib=self.estimate(cost_of, number, self.unit),
+                exclusive_ratio=self.estimate(own_share, place, "1"),
+                inclusive_ratio=self.estimate(share, place, "1"),
+                exclusive_ns_per_kib=self.estimate(own_cost, place, self.unit),
+                inclusive_ns_per_kib=self.estimate(cost_of, place, self.unit),
                 owners={
-                    owner: float(owners[place, number] / seen[number])
-                    for place, owner in enumerate(OWNERS)
-                    if owners[place, number]
+                    owner: float(of_owner[number] / seen[number])
+                    for owner, of_owner in zip(OWNERS, owners, strict=True)
+                    if of_owner[number]
                 },
             )
-            for number in wanted
+            for place, number in enumerate(wanted)
         ]
 
     @cached_property
@@ -299,11 +311,17 @@ class PointProfile:
 
     @cached_property
     def _owners(self) -> Numbers:
-        found = np.zeros((len(OWNERS), len(self.table.functions)))
-        for rows in self.rows:
-            for place in range(len(OWNERS)):
-                found[place] += self.table.inclusive(rows[self.table.owner[rows] == place])
+        """Samples of each function and all that it calls, by whose task was on the CPU."""
+        shape = len(OWNERS), len(self.table.functions)
+        found = np.zeros(shape)
+        for (places, functions), rows in zip(self._members, self.rows, strict=True):
+            each = self.table.owner[rows][places] * shape[1] + functions
+            found += np.bincount(each, self.table.count[rows][places], shape[0] * shape[1]).reshape(shape)
         return found
+
+    @cached_property
+    def _members(self) -> list[tuple[Integers, Integers]]:
+        return list(map(self.table.members, self.rows))
 
     def _sampled(self, counts: Numbers) -> SampledCosts:
         samples = np.asarray(self.samples_by_trial, dtype=float)

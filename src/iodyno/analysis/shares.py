@@ -16,6 +16,7 @@ Where both sides have two trials or more, an interval holds Welch's t interval t
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -66,6 +67,7 @@ class SampledCosts:
     `cost_high`: bounds of that where there is one trial only; `reference`: counts of functions that show what variance is
     usual, None: each stands for itself. Where samples of one class of CPU time count for more than those of another, `counts` are
     weighed, and `most` is the largest weight in each trial: no sum of them varies more than `most` times as much as its share.
+    `usual_as`: others of the same `reference`, where what is usual is known already.
     """
 
     counts: Numbers
@@ -75,6 +77,7 @@ class SampledCosts:
     cost_high: float | None = None
     reference: Numbers | None = None
     most: Numbers | None = None
+    usual_as: SampledCosts | None = None
 
     @property
     def trials(self) -> int:
@@ -100,6 +103,14 @@ class SampledCosts:
         """Mean over trials of each function's cost: its share of the samples x what they stand for."""
         found: Numbers = self._by_trial.mean(axis=0)
         return found
+
+    def of(self, columns: Sequence[int]) -> SampledCosts:
+        """The costs of some of its functions."""
+        return self.with_counts(self.counts[:, list(columns)])
+
+    def with_counts(self, counts: Numbers) -> SampledCosts:
+        """Costs of other functions of the same trials."""
+        return replace(self, counts=counts, usual_as=self.usual_as or self)
 
     @cached_property
     def cost_variance(self) -> Variance:
@@ -143,6 +154,8 @@ class SampledCosts:
         """Usual variance of the shares of the functions in `reference`."""
         if self.reference is None or self.trials < 2:
             return None
+        if self.usual_as is not None:
+            return self.usual_as._usual
         known = self.reference.sum(axis=0) >= _COUNT_LEAST
         # Among themselves: what other programs take moves the shares of all of them alike.
         among = replace(self, samples=self.reference.sum(axis=1))
@@ -359,7 +372,9 @@ def _t_quantile(share: float, freedom: Numbers) -> Numbers:
     """Student's t quantile at each number of degrees of freedom, of which a profile has thousands."""
     from scipy import special  # slow to import, and few need it
 
-    return np.asarray(special.stdtrit(freedom, share), dtype=np.float64)
+    # Those that were not seen have the same.
+    each, place = np.unique(freedom, return_inverse=True)
+    return np.asarray(special.stdtrit(each, share), dtype=np.float64)[place]
 
 
 def _t_ratio(level: float) -> float:

@@ -170,22 +170,24 @@ class StackTable:
 
     def inclusive(self, rows: Integers, weights: Numbers = EVEN) -> Numbers:
         """Samples in whose stack a function is, by number of function; recursion is counted once."""
+        place, function = self.members(rows)
+        return self._summed(function, self.weighed(rows, weights)[place])
+
+    def members(self, rows: Integers) -> tuple[Integers, Integers]:
+        """The functions of each of these rows, each once: place of the row, and number of the function."""
         lengths = self.starts[rows + 1] - self.starts[rows]
         row = np.repeat(np.arange(len(rows)), lengths)
         places = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
         frames = self.frames[np.repeat(self.starts[rows], lengths) + places]
         once = np.unique(row * len(self.functions) + frames)
-        return self._summed(
-            once % len(self.functions), self.weighed(rows, weights)[once // len(self.functions)]
-        )
+        return once // len(self.functions), once % len(self.functions)
 
     def samples(self, rows: Integers) -> int:
         """Samples of these rows."""
         return int(self.count[rows].sum())
 
     def _summed(self, functions: Integers, counts: Numbers) -> Numbers:
-        found = np.zeros(len(self.functions))
-        np.add.at(found, functions, counts)
+        found: Numbers = np.bincount(functions, counts, len(self.functions))
         return found
 
 

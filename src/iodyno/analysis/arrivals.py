@@ -107,7 +107,7 @@ def response_time_quantile(trial: Trial, q: float) -> Measured:
     sender = trial.end("send")
     if sender is None or not is_open(trial):
         return missing(CLOSED)
-    return _quantile(_with_waiting(sender), q, _note(sender))
+    return _quantile(sender, _with_waiting(sender), q, _note(sender))
 
 
 def lateness_quantile(trial: Trial, q: float) -> Measured:
@@ -115,7 +115,7 @@ def lateness_quantile(trial: Trial, q: float) -> Measured:
     sender = trial.end("send")
     if sender is None or not is_open(trial):
         return missing(CLOSED)
-    return _quantile(_times(sender, "lateness"), q, "")
+    return _quantile(sender, _times(sender, "lateness"), q, "")
 
 
 def fell_behind(trial: Trial) -> str | None:
@@ -168,7 +168,7 @@ def later_ratio(trial: Trial, most_ns: float) -> Measured:
     sender = trial.end("send")
     if sender is None or not is_open(trial):
         return missing("the loop is closed: there is no time at which operations were due")
-    times = merge(_times(sender, "response_time"))
+    times = sender.all_times("response_time")
     waiting, oldest_ns = _left(sender)
     late = times.count_above(most_ns) + (waiting if oldest_ns > most_ns else 0)
     if not times.count + waiting:
@@ -181,7 +181,7 @@ def longest_response_ns(trial: Trial) -> float:
     sender = trial.end("send")
     if sender is None:
         return 0.0
-    return max(merge(_times(sender, "response_time")).quantile(1.0) or 0.0, _left(sender)[1])
+    return max(sender.all_times("response_time").quantile(1.0) or 0.0, _left(sender)[1])
 
 
 def check(trial: Trial) -> Iterator[Warning]:
@@ -232,8 +232,7 @@ def _burst(sender: HostData) -> int:
 
 
 def _times(sender: HostData, kind: str) -> list[Histogram]:
-    found = sender.more_histograms.get(kind, {})
-    return [found[record.index] for record in sender.measured if record.index in found]
+    return sender.measured_times(kind)
 
 
 def _left(sender: HostData) -> tuple[int, int]:
@@ -272,9 +271,11 @@ def _note(sender: HostData) -> str:
     return f"at least: {waiting} arrivals that still waited count with their wait so far"
 
 
-def _quantile(batches: tuple[Histogram, ...] | list[Histogram], q: float, note: str) -> Measured:
+def _quantile(
+    sender: HostData, batches: tuple[Histogram, ...] | list[Histogram], q: float, note: str
+) -> Measured:
     filled = tuple(h for h in batches if h.count)
-    merged = merge(filled)
+    merged = sender.together(filled)
     value = merged.quantile(q)
     if value is None:
         return missing(_NOTHING)

@@ -170,9 +170,9 @@ class Dataset:
     stored: Campaign | None = field(default=None, repr=False)
     held: HeldRows | None = field(default=None, repr=False)
 
-    def of_sensors(self, *sensors: str) -> AbstractContextManager[None]:
-        """Meanwhile, rows of a large campaign that come when they are asked for are of no other sensors."""
-        return self.held.of(sensors) if self.held else nullcontext()
+    def of_sensors(self, *sensors: str, times: bool = True) -> AbstractContextManager[None]:
+        """Meanwhile, rows of a large campaign that come when they are asked for are of no other sensors, and `times` or none."""
+        return self.held.of(sensors, times=times) if self.held else nullcontext()
 
     def in_turn(self, trials: Iterable[Trial]) -> Iterable[Trial]:
         """Trials of it, to go through one by one and only once."""

@@ -11,7 +11,7 @@ all that were compared (Bonferroni).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np

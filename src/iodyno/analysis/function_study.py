@@ -10,8 +10,9 @@ from iodyno.analysis.call_tree import CallTree, call_tree
 from iodyno.analysis.dataset import Dataset, Trial
 from iodyno.analysis.factors import FactorLevels, factors_of
 from iodyno.analysis.function_change import ProfileChange, profile_change, why_not_compared
-from iodyno.analysis.functions import PointProfile, Profiles, read_profiles
+from iodyno.analysis.functions import PointProfile, Profiles, profiles_at
 from iodyno.analysis.mechanisms import Mechanism, MechanismChange, mechanism_changes, mechanisms
+from iodyno.analysis.stacks import read_stacks
 from iodyno.core.workload import Level
 
 CONTRASTS_MOST = 3
@@ -66,16 +67,19 @@ def study_functions(dataset: Dataset, points: Collection[str] | None = None) -> 
     """The study of a campaign, empty where no profile was taken; of a large one that of some `points`."""
     if points is not None:
         dataset = _part(dataset, points)
-    profiles = read_profiles(dataset)
-    if not profiles:
-        return FunctionStudy(profiles)
+    table = read_stacks(dataset)
     by_point: dict[str, list[Trial]] = {}
     for trial in dataset.trials:
         if trial.finished:
             by_point.setdefault(trial.point, []).append(trial)
-    behind = {
-        point: tuple(mechanisms(trials, dataset.hosts, dataset.in_turn)) for point, trials in by_point.items()
-    }
+    profiles, behind = Profiles({}, {}), {}
+    for point, trials in by_point.items():
+        profiles |= profiles_at(dataset, table, point, trials)
+        # Beside the profiles, as the rows of a large campaign are in memory a few trials at a time.
+        if table.trials:
+            behind[point] = tuple(mechanisms(trials, dataset.hosts, dataset.in_turn))
+    if not profiles:
+        return FunctionStudy(profiles)
     factors = [factor for factor in factors_of(dataset) if factor.varies]
     sender = str((dataset.experiment.get("workload") or {}).get("sender", ""))
     hosts = sorted(dataset.hosts, key=lambda name: name != sender)

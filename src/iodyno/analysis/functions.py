@@ -341,6 +341,9 @@ class Profiles:
     def __bool__(self) -> bool:
         return bool(self.found)
 
+    def __or__(self, others: Profiles) -> Profiles:
+        return Profiles({**self.found, **others.found}, {**self.missing, **others.missing})
+
 
 def read_profiles(dataset: Dataset, points: Iterable[str] | None = None) -> Profiles:
     """The profiles of all points, or of some."""
@@ -349,17 +352,19 @@ def read_profiles(dataset: Dataset, points: Iterable[str] | None = None) -> Prof
     for trial in dataset.trials:
         if trial.finished:
             finished.setdefault(trial.point, []).append(trial)
-    wanted = list(finished) if points is None else list(points)
-    found: dict[tuple[str, str], PointProfile] = {}
-    absent: dict[tuple[str, str], str] = {}
-    for point in wanted:
-        for host in dataset.hosts:
-            profile = point_profile(dataset, table, finished.get(point, []), host)
-            if isinstance(profile, str):
-                absent[point, host] = profile
-            else:
-                found[point, host] = profile
-    return Profiles(found, absent)
+    profiles = Profiles({}, {})
+    for point in finished if points is None else points:
+        profiles |= profiles_at(dataset, table, point, finished.get(point, []))
+    return profiles
+
+
+def profiles_at(dataset: Dataset, table: StackTable, point: str, trials: Sequence[Trial]) -> Profiles:
+    """The profiles of the hosts at one point."""
+    each = {(point, host): point_profile(dataset, table, trials, host) for host in dataset.hosts}
+    return Profiles(
+        {key: found for key, found in each.items() if not isinstance(found, str)},
+        {key: why for key, why in each.items() if isinstance(why, str)},
+    )
 
 
 def point_profile(

@@ -85,8 +85,9 @@ def write_service_time_mean(trial: Trial) -> Measured:
 
 def write_service_time_quantile(trial: Trial, q: float) -> Measured:
     """The q-quantile of the service time of a write in ns, from merged histograms."""
+    sender = trial.end("send")
     batches = tuple(h for h in _write_times(trial) if h.count)
-    merged = merge(batches)
+    merged = sender.together(batches) if sender else merge(())
     value = merged.quantile(q)
     if value is None:
         return missing("no write was completed in the measured window")
@@ -98,6 +99,4 @@ def write_service_time_quantile(trial: Trial, q: float) -> Measured:
 
 def _write_times(trial: Trial) -> list[Histogram]:
     sender = trial.end("send")
-    if sender is None:
-        return []
-    return [sender.histograms[r.index] for r in sender.measured if r.index in sender.histograms]
+    return sender.measured_times() if sender else []

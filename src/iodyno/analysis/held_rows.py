@@ -18,17 +18,18 @@ from typing import Any
 from iodyno.analysis.dataset import Trial
 from iodyno.analysis.histogram import Histogram
 from iodyno.analysis.host_data import ClassCounts, HostData, merged_histograms
-from iodyno.analysis.readings import Sheet
+from iodyno.analysis.readings import Columns, readings_of
 from iodyno.analysis.records import Record, parts_of
 from iodyno.core.errors import StoreError
 from iodyno.core.outcome import split_beside
-from iodyno.store.engine import listed
+from iodyno.store.engine import quoted
 from iodyno.store.reader import Campaign
-from iodyno.store.schema import BACKGROUND, MANIFEST, PARTS, TRIALS, part_file
+from iodyno.store.schema import BACKGROUND, MANIFEST, TRIALS, part_file
 
 ROWS_HELD = 1_000_000
-"""Rows that are in memory at a time (chosen: some 100 MB, and a hundred and fifty trials of the shipped studies; those that are let go are read again by each part of a report that asks for them). A quarter of them is
-read at once, as a query costs as much as a thousand rows."""
+"""Rows that are in memory at a time (chosen: some 100 MB, and a hundred and thirty trials of the shipped studies;
+those that are let go are read again by each part of a report that asks for them). A quarter of them is read at once, as a query
+costs as much as a thousand rows."""
 METRICS_USED = frozenset(
     (
         *("arrivals", "block", "cgroup", "connect", "cpu", "cycles", "datagram", "disk", "exact"),
@@ -71,12 +72,12 @@ class HeldRows:
         self._held: dict[str, Trial] = {}
         self._rows = 0
         self._sensors: Collection[str] | None = None
+        self._times = True
 
     def read(self) -> None:
         """Reads all of them, or makes each come when it is asked for."""
         if sum(map(self._rows_in, self._trials)) <= ROWS_HELD:
-            with self._campaign.reading() as connection:
-                fill(connection, {part: part for part in PARTS}, self._trials.values())
+            self._fill([*self._trials.values()])
             return
         for trial in self._trials.values():
             for host in _hosts_of(trial):
@@ -84,15 +85,17 @@ class HeldRows:
                 host.without_rows()
 
     @contextmanager
-    def of(self, sensors: Collection[str]) -> Iterator[None]:
-        """Meanwhile, rows that come when they are asked for are those of these sensors alone, with all records and histograms."""
+    def of(self, sensors: Collection[str], *, times: bool = True) -> Iterator[None]:
+        """Meanwhile, rows that come when they are asked for are those of these sensors alone, with all records; and where `times`
+        are wanted with histograms and classes.
+        """
         self._let_go()
-        self._sensors = sensors
+        self._sensors, self._times = sensors, times
         try:
             yield
         finally:
             self._let_go()
-            self._sensors = None
+            self._sensors, self._times = None, True
 
     def in_turn(self, trials: Iterable[Trial]) -> Iterator[Trial]:
         """Give these trials in their order, and read rows of several that come next at a time. A trial of another dataset has its
@@ -128,12 +131,15 @@ class HeldRows:
             self._rows -= self._rows_in(gone.name)
             for host in _hosts_of(gone):
                 host.without_rows()
-        stored = [self._stored[each.name] for each in wanted]
-        with self._campaign.reading(stored) as connection:
-            fill(connection, self._campaign.sources(stored), wanted, sensors=self._sensors)
+        self._fill(wanted)
         for each in wanted:
             self._held[each.name] = each
             self._rows += self._rows_in(each.name)
+
+    def _fill(self, wanted: Sequence[Trial]) -> None:
+        stored = [self._stored[each.name] for each in wanted]
+        with self._campaign.reading(stored) as connection:
+            fill(connection, self._campaign.sources(stored), wanted, sensors=self._sensors, times=self._times)
 
     def _rows_in(self, trial: str) -> int:
         return sum(int(part["rows"]) for part in self._stored[trial].manifest["parts"].values())
@@ -154,9 +160,10 @@ def fill(
     *,
     idle: bool = False,
     sensors: Collection[str] | None = None,
+    times: bool = True,
 ) -> None:
     """Puts the rows of trials that count where they belong. `sources`: what each part is read from; `idle`: no trials of it;
-    `sensors`: those whose values are wanted, None: all.
+    `sensors`: those whose readings are wanted, None: all; `times`: whether histograms and classes are.
     """
     by_name = {trial.name: trial for trial in trials if trial.finished}
     for each in by_name.values():
@@ -164,6 +171,9 @@ def fill(
             host.with_no_rows()
 
     def rows(part: str, columns: str) -> Sequence[tuple[Any, ...]]:
+        # Of a part without rows no file is opened.
+        if not any(_rows_in(trial.manifest, part) for trial in by_name.values()):
+            return ()
         found: Sequence[tuple[Any, ...]] = connection.execute(
             f'SELECT trial, host, "index", {columns} FROM {sources[part]} ORDER BY trial, host, "index"'
         ).fetchall()
@@ -185,13 +195,13 @@ def fill(
     load = '"window", begin_ns, end_ns, bytes, operations, connections_active, connections_lost'
     for trial, host, index, window, *counts in rows("records", load):
         end_of(trial, host).records.append(Record(index, window, *counts))
-    for trial, host, index, name, moved, operations, errors in rows(
-        "classes", '"class", bytes, operations, errors'
+    for trial, host, index, name, moved, operations, errors in (
+        rows("classes", '"class", bytes, operations, errors') if times else ()
     ):
         by_index = end_of(trial, host).classes.setdefault(name, {})
         by_index[index] = ClassCounts(moved, operations, errors)
-    for trial, host, index, operation, total, sum_ns, buckets, counts in rows(
-        "histograms", "operation, count, sum_ns, buckets, counts"
+    for trial, host, index, operation, total, sum_ns, buckets, counts in (
+        rows("histograms", "operation, count, sum_ns, buckets, counts") if times else ()
     ):
         end = end_of(trial, host)
         metric, sensed, label = operation.partition("[")
@@ -203,15 +213,20 @@ def fill(
             end.histograms if operation in _SERVICE_TIMES else end.more_histograms.setdefault(operation, {})
         )
         kept[index] = Histogram(total, sum_ns, tuple(buckets), tuple(counts))
-    sheets: dict[tuple[str, str, str], Sheet] = {}
-    for trial, host, sensor, *columns in _grouped(
-        connection, sources["sensors"], "sensor", '"index", span_ns, cost_ns, missing'
-    ):
-        sheet = sheets[trial, host, sensor] = Sheet(*columns)
-        end_of(trial, host).readings[sensor] = sheet.readings
-    among = "true" if sensors is None else f"list_contains({listed(sensors)}, sensor)"
+    for one in by_name.values():
+        for client in one.clients.values():
+            _add_up_responses(client)
+    if sensors is not None and not sensors:
+        return
+    among = "true" if sensors is None else f"sensor IN ({', '.join(map(quoted, sensors))})"
+    sheets: dict[tuple[str, str, str], Columns] = {}
+    for trial, host, sensor, *each in connection.execute(
+        'SELECT trial, host, sensor, list("index"), list(span_ns), list(cost_ns), list(missing)'
+        f" FROM {sources['sensors']} WHERE {among} GROUP BY ALL"
+    ).fetchall():
+        end_of(trial, host).readings[sensor], sheets[trial, host, sensor] = readings_of(*each)
     for trial, host, sensor, metric, label, index, value in _grouped(
-        connection, sources["series"], "sensor, metric, label", '"index", value', f"({_WANTED}) AND {among}"
+        connection, sources["series"], "sensor, metric, label", f"({_WANTED}) AND {among}"
     ):
         family = metric.partition(".")[0]
         if family not in METRICS_USED and family not in METRICS_USED_IN_PART:
@@ -226,7 +241,6 @@ def fill(
         f"""(SELECT trial, host, sensor, metric, "index", sum(value)::BIGINT AS value FROM {sources["series"]}
         WHERE metric IN {_FOLDED} AND {among} GROUP BY ALL)""",
         "sensor, metric",
-        '"index", value',
     ):
         sheets[trial, host, sensor].add(intern(metric), _ALL_WORKERS, index, value)
     for each in by_name.values():
@@ -238,20 +252,20 @@ def fill(
                     else record
                     for record in end.records
                 ]
-    for each in by_name.values():
-        for client in each.clients.values():
-            _add_up_responses(client)
 
 
-def _grouped(
-    connection: Any, source: str, keys: str, columns: str, condition: str = "true"
-) -> Sequence[tuple[Any, ...]]:
-    """Rows of each host as columns: a tuple for each of the `keys`, with a list of each of the `columns`."""
-    lists = ", ".join(f"list({column})" for column in columns.split(", "))
-    found: Sequence[tuple[Any, ...]] = connection.execute(
-        f"SELECT trial, host, {keys}, {lists} FROM {source} WHERE {condition} GROUP BY ALL"
-    ).fetchall()
-    return found
+def _grouped(connection: Any, source: str, keys: str, condition: str = "true") -> Iterator[tuple[Any, ...]]:
+    """Values of each host by these keys, as arrays: of the indices of their records, and of themselves."""
+    found = connection.execute(
+        f'SELECT trial, host, {keys}, list("index") AS indices, list(value) AS "values" FROM {source}'
+        f" WHERE {condition} GROUP BY ALL"
+    ).fetchnumpy()
+    return zip(*(found[name].tolist() for name in found), strict=True)
+
+
+def _rows_in(manifest: Mapping[str, Any], part: str) -> int:
+    # A campaign of an older version lacks the parts that came later.
+    return int((manifest["parts"].get(part_file(part)) or {"rows": 0})["rows"])
 
 
 def _add_up_responses(client: HostData) -> None:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 
 SUB_BITS = 7
 """Logarithm of the buckets an octave."""
@@ -63,7 +64,7 @@ class Histogram:
         """Exact mean in ns; None when nothing was recorded."""
         return self.sum_ns / self.count if self.count else None
 
-    @property
+    @cached_property
     def time_biased_mean(self) -> float:
         """Mean length, in ns, of the operation that an instant falls into: sum of squares over sum; 0 when empty."""
         squares = sum(

@@ -100,6 +100,23 @@ class HostData:
         """Messages of one call, by index of the record, where a call may take several."""
         return self.more_histograms.get("batch", {})
 
+    def measured_times(self, kind: str = "") -> list[Histogram]:
+        """Histograms of the measured records: service times, or what `more_histograms` calls so."""
+        found = self.more_histograms.get(kind, {}) if kind else self.histograms
+        return [found[record.index] for record in self.measured if record.index in found]
+
+    def all_times(self, kind: str = "") -> Histogram:
+        """The same in one."""
+        return self.together(self.measured_times(kind))
+
+    def together(self, each: Sequence[Histogram]) -> Histogram:
+        """Histograms of this host added up, once for all quantiles that are asked of them."""
+        key = ("together", *map(id, each))
+        if key not in self.derived:
+            # They are kept too: numbers of objects that are gone are given to others.
+            self.derived[key] = each, merge(each)
+        return cast("Histogram", self.derived[key][1])
+
     @property
     def measured_ns(self) -> int:
         """Length of the measured window on this host's own clock."""

@@ -19,7 +19,6 @@ from iodyno.analysis.cpu_classes import (
 )
 from iodyno.analysis.dataset import HostData, Trial
 from iodyno.analysis.flows import DEVICES, data_device
-from iodyno.analysis.histogram import merge
 from iodyno.analysis.measured import Measured
 from iodyno.core.outcome import OUTCOMES
 from iodyno.core.path import OWN_KERNEL
@@ -248,7 +247,7 @@ def _little(trial: Trial, hello: Mapping[str, Mapping[str, Any]]) -> Iterator[Wa
     ):
         return
     connections *= int(trial.settings.get("queue_depth", 1))
-    times = merge(sender.histograms[r.index] for r in sender.measured if r.index in sender.histograms)
+    times = sender.all_times()
     if not times.count or not sender.measured_ns:
         return
     # A write that straddles an end of the window counts whole or not at all, and one that lasts longer is not

@@ -10,19 +10,63 @@ from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from operator import itemgetter
 from typing import overload
 
+import numpy as np
+import numpy.typing as npt
+
+Integers = npt.NDArray[np.int64]
+
 Key = tuple[str, str]
 """Metric and label."""
-Columns = dict[str, dict[str, list[int | None]]]
-"""Values by metric, by label, and by place of the reading; None where a reading has none."""
+Column = list[int | None]
+"""Values by place of the reading; None where a reading has none."""
+
+
+class Columns(dict[str, dict[str, Column]]):
+    """Columns of the readings at `indices`, by metric and label. Those of a metric are made when they are asked for: few are."""
+
+    def __init__(self, indices: Sequence[int]) -> None:
+        super().__init__()
+        self.indices = list(indices)
+        self._stored: dict[str, dict[str, tuple[Integers, Integers]]] = {}
+
+    def add(self, metric: str, label: str, indices: Integers, values: Integers) -> None:
+        """Adds the values that a metric with a label has in the readings at these indices."""
+        self._stored.setdefault(metric, {})[label] = indices, values
+
+    def __missing__(self, metric: str) -> dict[str, Column]:
+        stored = self._stored.pop(metric, None)
+        if stored is None:
+            raise KeyError(metric)
+        found = self[metric] = {label: self._column(*each) for label, each in stored.items()}
+        return found
+
+    def of(self, metric: str) -> dict[str, Column]:
+        """Columns of a metric, by label; none where nothing has it."""
+        try:
+            return self[metric]
+        except KeyError:
+            return {}
+
+    def of_all(self) -> Mapping[str, dict[str, Column]]:
+        """All of them, by metric."""
+        for metric in [*self._stored]:
+            self.of(metric)
+        return self
+
+    def _column(self, indices: Integers, values: Integers) -> Column:
+        if indices.tolist() == self.indices:
+            return [*values.tolist()]
+        by_index = dict(zip(indices.tolist(), values.tolist(), strict=True))
+        return [by_index.get(index) for index in self.indices]
 
 
 class Values(MutableMapping[Key, int]):
-    """Values of one reading, by metric and label."""
+    """Values of one reading, by metric and label: a row of its sensor's columns."""
 
-    __slots__ = ("_columns", "_place", "_rows")
+    __slots__ = ("_columns", "_place")
 
-    def __init__(self, columns: Columns, place: int, rows: int) -> None:
-        self._columns, self._place, self._rows = columns, place, rows
+    def __init__(self, columns: Columns, place: int) -> None:
+        self._columns, self._place = columns, place
 
     def __getitem__(self, key: Key) -> int:
         found = self.get(key)
@@ -46,8 +90,9 @@ class Values(MutableMapping[Key, int]):
         return self.get(key) is not None  # type: ignore[call-overload]
 
     def __setitem__(self, key: Key, value: int) -> None:
-        labels = self._columns.setdefault(key[0], {})
-        labels.setdefault(key[1], [None] * self._rows)[self._place] = value
+        labels = self._columns.of(key[0])
+        labels.setdefault(key[1], [None] * len(self._columns.indices))[self._place] = value
+        self._columns[key[0]] = labels
 
     def __delitem__(self, key: Key) -> None:
         if key not in self:
@@ -55,7 +100,7 @@ class Values(MutableMapping[Key, int]):
         self._columns[key[0]][key[1]][self._place] = None
 
     def __iter__(self) -> Iterator[Key]:
-        for metric, labels in self._columns.items():
+        for metric, labels in self._columns.of_all().items():
             for label, column in labels.items():
                 if column[self._place] is not None:
                     yield metric, label
@@ -71,7 +116,7 @@ class Values(MutableMapping[Key, int]):
         place = self._place
         return {
             label: value
-            for label, column in self._columns.get(metric, {}).items()
+            for label, column in self._columns.of(metric).items()
             if (value := column[place]) is not None
         }
 
@@ -89,7 +134,7 @@ class Reading:
         self, span_ns: int, cost_ns: int, missing: str | None, values: Mapping[Key, int] | None = None
     ) -> None:
         self.span_ns, self.cost_ns, self.missing = span_ns, cost_ns, missing
-        self.values = values if isinstance(values, Values) else Values({}, 0, 1)
+        self.values = values if isinstance(values, Values) else Values(Columns([0]), 0)
         if values is not None and values is not self.values:
             self.values.update(values)
 
@@ -103,34 +148,13 @@ class Reading:
         return f"Reading({self.span_ns}, {self.cost_ns}, {self.missing!r}, {self.values!r})"
 
 
-class Sheet:
-    """Readings of one sensor of a host in a trial, with their values as columns. `indices`: of the record at whose end each was
-    made.
-    """
-
-    def __init__(
-        self,
-        indices: Sequence[int],
-        spans_ns: Sequence[int],
-        costs_ns: Sequence[int],
-        missing: Sequence[str | None],
-    ) -> None:
-        rows = sorted(zip(indices, spans_ns, costs_ns, missing, strict=True), key=itemgetter(0))
-        self._indices = [index for index, *_ in rows]
-        self._places = {index: place for place, index in enumerate(self._indices)}
-        self._columns: Columns = {}
-        self.readings = {
-            index: Reading(span_ns, cost_ns, why, Values(self._columns, place, len(rows)))
-            for place, (index, span_ns, cost_ns, why) in enumerate(rows)
-        }
-
-    def add(self, metric: str, label: str, indices: Sequence[int], values: list[int]) -> None:
-        """Adds the values that a metric with a label has in the readings of these indices."""
-        column: list[int | None]
-        if indices == self._indices:
-            column = [*values]
-        else:
-            column = [None] * len(self._indices)
-            for index, value in zip(indices, values, strict=True):
-                column[self._places[index]] = value
-        self._columns.setdefault(metric, {})[label] = column
+def readings_of(
+    indices: Sequence[int], spans_ns: Sequence[int], costs_ns: Sequence[int], missing: Sequence[str | None]
+) -> tuple[dict[int, Reading], Columns]:
+    """Readings of one sensor of a host by the indices of the records at whose ends they were made, and where their values go."""
+    rows = sorted(zip(indices, spans_ns, costs_ns, missing, strict=True), key=itemgetter(0))
+    columns = Columns([index for index, *_ in rows])
+    return {
+        index: Reading(span_ns, cost_ns, why, Values(columns, place))
+        for place, (index, span_ns, cost_ns, why) in enumerate(rows)
+    }, columns

@@ -187,16 +187,17 @@ class StackTable:
         return int(self.count[rows].sum())
 
     def _summed(self, functions: Integers, counts: Numbers) -> Numbers:
-        found: Numbers = np.bincount(functions, counts, len(self.functions))
-        return found
+        return np.bincount(functions, counts, len(self.functions)).astype(np.float64, copy=False)
 
 
 def read_stacks(dataset: Dataset) -> StackTable:
     """The stacks of all finished trials of a campaign; none where no profile was taken."""
     if dataset.stored is None:
         return stack_table(())
-    with dataset.stored.reading() as connection:
-        connection.execute("CREATE TEMP TABLE sampled AS SELECT * FROM stacks WHERE len(functions) > 0")
+    counted = [stored for stored in dataset.stored.trials if stored.counts]
+    with dataset.stored.reading(counted) as connection:
+        stacks = dataset.stored.sources(counted)["stacks"]
+        connection.execute(f"CREATE TEMP TABLE sampled AS SELECT * FROM {stacks} WHERE len(functions) > 0")
         sizes = connection.execute("SELECT len(functions) AS length, count FROM sampled").fetchnumpy()
         if not len(sizes["count"]):
             return stack_table(())

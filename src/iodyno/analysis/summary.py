@@ -310,7 +310,7 @@ def basis_of(dataset: Dataset) -> CostBasis:
     """Return the basis for the cost of every trial of the campaign: background, clock rates, tiers."""
     hello = _hello(dataset)
     finished = [trial for trial in dataset.trials if trial.finished]
-    with dataset.of_sensors(cpu_classes.CPU_EXACT, cpu_classes.CPU_TIMES, cost.CYCLES):
+    with dataset.of_sensors(cpu_classes.CPU_EXACT, cpu_classes.CPU_TIMES, cost.CYCLES, times=False):
         for host in (host for trial in dataset.in_turn(finished) for host in trial.hosts.values()):
             cpu_classes.look(host)
             cost.counts_cycles(host)

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field, replace
 
 from iodyno.analysis import arrivals, datagrams
 from iodyno.analysis.dataset import HostData, Reading, Trial
-from iodyno.analysis.histogram import merge
 from iodyno.analysis.observer import looked_ns
 
 _TICK_NS = 10_000_000
@@ -360,9 +359,7 @@ def cpu_free_least(view: View) -> Signal:
 def in_call(view: View) -> Signal:
     """Share of the measured window in which a connection had an operation in flight (Little's law, X R / N)."""
     host = view.host
-    times = merge(
-        host.histograms[record.index] for record in host.measured if record.index in host.histograms
-    )
+    times = host.all_times()
     if not times.count or not host.measured_ns:
         return absent("records", f"no service times of {host.name}")
     if times.time_biased_mean > _LONG * host.measured_ns:

@@ -74,7 +74,7 @@ def quantile(
     if host is None:
         return missing(_ANOTHER)
     batches = tuple(h for h in _measured(trial, host, metric, operations) if h.count)
-    merged = merge(batches)
+    merged = host.together(batches)
     value = merged.quantile(q)
     if value is None:
         return missing(_why(trial, host))

@@ -56,7 +56,7 @@ def service_time_quantile(
     trial: Trial, host: str | None = None, *, q: float, name: str | None = None
 ) -> Measured:
     """The q-quantile of the service time in ns, from merged histograms."""
-    return _quantile(_times(trial, host, name, "io"), q, name)
+    return _quantile(of(trial, host), _times(trial, host, name, "io"), q, name)
 
 
 def response_time_quantile(trial: Trial, host: str | None = None, *, q: float, name: str) -> Measured:
@@ -67,7 +67,7 @@ def response_time_quantile(trial: Trial, host: str | None = None, *, q: float, n
         return missing(
             "the loop is closed: operations begin when others end, and nobody says when they were to"
         )
-    return _quantile(found, q, name)
+    return _quantile(client, found, q, name)
 
 
 def _rate(
@@ -113,9 +113,9 @@ def _times(trial: Trial, host: str | None, name: str | None, kind: str) -> list[
     return [by_index[r.index] for r in client.measured if r.index in by_index]
 
 
-def _quantile(found: list[Histogram], q: float, name: str | None) -> Measured:
+def _quantile(client: HostData | None, found: list[Histogram], q: float, name: str | None) -> Measured:
     batches = tuple(h for h in found if h.count)
-    merged = merge(batches)
+    merged = client.together(batches) if client else merge(batches)
     value = merged.quantile(q)
     if value is None:
         return missing(_nothing(name))

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import stats
+from scipy import optimize, stats
 
 from iodyno.analysis import chance
 from iodyno.analysis.interval import _t_beyond, _t_density
@@ -80,6 +80,23 @@ def test_binomial_tails_are_those_of_scipy() -> None:
     for k, n, share in ((3, 20, 0.1), (60, 1000, 0.03), (1, 5, 0.9), (200, 100_000, 0.001)):
         assert chance.binomial_tail(k, n, share) == pytest.approx(stats.binom.sf(k - 1, n, share), rel=1e-8)
     assert (chance.binomial_tail(0, 5, 0.1), chance.binomial_tail(6, 5, 0.1)) == (1.0, 0.0)
+
+
+def test_roots_are_those_of_scipy() -> None:
+    source = random.Random(2)
+    for _ in range(100):
+        place, slope = source.uniform(-3, 3), source.choice((0.2, 1.0, 30.0))
+
+        def bent(x: float, place: float = place, slope: float = slope) -> float:
+            return math.atan(slope * (x - place)) + 0.1 * (x - place) ** 3
+
+        def stepped(x: float, place: float = place) -> float:
+            return math.floor(10 * (x - place)) + 0.5
+
+        for function in (bent, stepped):
+            oracle = optimize.brentq(function, -10.0, 12.0)
+            assert chance.root(function, -10.0, 12.0) == pytest.approx(oracle, abs=1e-11)
+    assert chance.root(lambda x: x, 0.0, 1.0) == 0.0
 
 
 def test_kendalls_test_is_that_of_scipy() -> None:

@@ -240,6 +240,48 @@ def kendall_p(s: int, n: int) -> float:
     return min(1.0, 2 * sum(counts[: (most - abs(s)) // 2 + 1]) / math.factorial(n)) if fewest >= 0 else 0.0
 
 
+def root(function: Callable[[float], float], low: float, high: float) -> float:
+    """The place between `low` and `high`, where a function has different signs, at which it is 0.
+
+    By Brent's method (Algorithms for Minimization without Derivatives, 1973, chapter 4): by the secant or an inverse parabola where
+    these close in, else by halving.
+
+    >>> round(root(lambda x: x * x - 2, 0.0, 2.0), 12)
+    1.414213562373
+    """
+    before, at, across = low, high, low
+    f_before, f_at = function(before), function(at)
+    f_across = f_before
+    stepped = step = at - before
+    for _ in range(200):
+        if f_before and f_at and (f_before > 0) != (f_at > 0):
+            across, f_across = before, f_before
+            stepped = step = at - before
+        if abs(f_across) < abs(f_at):
+            before, at, across = at, across, at
+            f_before, f_at, f_across = f_at, f_across, f_at
+        least = (2e-12 + 4 * 2.0**-52 * abs(at)) / 2
+        half = (across - at) / 2
+        if not f_at or abs(half) < least:
+            break
+        if abs(stepped) > least and abs(f_at) < abs(f_before):
+            if before == across:
+                tried = -f_at * (at - before) / (f_at - f_before)
+            else:
+                near, far = (f_before - f_at) / (before - at), (f_across - f_at) / (across - at)
+                tried = -f_at * (f_across * far - f_before * near) / (far * near * (f_across - f_before))
+            if 2 * abs(tried) < min(abs(stepped), 3 * abs(half) - least):
+                stepped, step = step, tried
+            else:
+                stepped = step = half
+        else:
+            stepped = step = half
+        before, f_before = at, f_at
+        at += step if abs(step) > least else math.copysign(least, half)
+        f_at = function(at)
+    return at
+
+
 def wilson(share: float, samples: float, level: float) -> tuple[float, float]:
     """The score interval of a share of `samples` (Wilson 1927); sound also at shares of 0 and of a few samples."""
     z = norm.ppf((1 + level) / 2)

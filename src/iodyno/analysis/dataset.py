@@ -171,8 +171,12 @@ class Dataset:
     held: HeldRows | None = field(default=None, repr=False)
 
     def of_sensors(self, *sensors: str, times: bool = True) -> AbstractContextManager[None]:
-        """Meanwhile, rows of a large campaign that come when they are asked for are of no other sensors, and `times` or none."""
+        """Meanwhile, rows of a large campaign that come when they are asked for are of no other sensors, `times` with them or not."""
         return self.held.of(sensors, times=times) if self.held else nullcontext()
+
+    def without_times(self) -> AbstractContextManager[None]:
+        """Meanwhile, rows that come then are of all sensors, without histograms."""
+        return self.held.of(None, times=False) if self.held else nullcontext()
 
     def in_turn(self, trials: Iterable[Trial]) -> Iterable[Trial]:
         """Trials of it, to go through one by one and only once."""

@@ -73,11 +73,12 @@ def study_functions(dataset: Dataset, points: Collection[str] | None = None) -> 
         if trial.finished:
             by_point.setdefault(trial.point, []).append(trial)
     profiles, behind = Profiles({}, {}), {}
-    for point, trials in by_point.items():
-        profiles |= profiles_at(dataset, table, point, trials)
-        # Beside the profiles, as the rows of a large campaign are in memory a few trials at a time.
-        if table.trials:
-            behind[point] = tuple(mechanisms(trials, dataset.hosts, dataset.in_turn))
+    with dataset.without_times():
+        for point, trials in by_point.items():
+            profiles |= profiles_at(dataset, table, point, trials)
+            # Beside the profiles, as the rows of a large campaign are in memory a few trials at a time.
+            if table.trials:
+                behind[point] = tuple(mechanisms(trials, dataset.hosts, dataset.in_turn))
     if not profiles:
         return FunctionStudy(profiles)
     factors = [factor for factor in factors_of(dataset) if factor.varies]

@@ -85,9 +85,9 @@ class HeldRows:
                 host.without_rows()
 
     @contextmanager
-    def of(self, sensors: Collection[str], *, times: bool = True) -> Iterator[None]:
-        """Meanwhile, rows that come when they are asked for are those of these sensors alone, with all records; and where `times`
-        are wanted with histograms and classes.
+    def of(self, sensors: Collection[str] | None, *, times: bool = True) -> Iterator[None]:
+        """Meanwhile, rows that come when they are asked for are those of these sensors alone (None: of all), with all records, and
+        with histograms and classes where `times` are wanted.
         """
         self._let_go()
         self._sensors, self._times = sensors, times

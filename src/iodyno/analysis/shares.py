@@ -298,7 +298,7 @@ def usual_variance(values: Numbers, sampling: Numbers, gain: Numbers) -> Usual |
     from how much the variances scatter: Smyth 2004, section 6.2, by the moments of their logarithms. None where
     the columns are too few.
     """
-    from scipy import optimize, special  # slow to import, and few need it
+    from scipy import special  # slow to import, and few need it
 
     freedom = len(values) - 1.0
     own = values.var(axis=0, ddof=1)
@@ -311,13 +311,13 @@ def usual_variance(values: Numbers, sampling: Numbers, gain: Numbers) -> Usual |
     def excess(common: float) -> float:
         return float(np.median(own / (sampling + common * squares)) - median)
 
-    common = 0.0 if excess(0.0) <= 0 else float(optimize.brentq(excess, 0.0, 100.0))
+    common = 0.0 if excess(0.0) <= 0 else chance.root(excess, 0.0, 100.0)
     scatter = np.log(own / (sampling + common * squares))
     centre = float(special.digamma(freedom / 2)) - np.log(freedom / 2)
     beyond = float(scatter.var(ddof=1) - special.polygamma(1, freedom / 2))
     lent = _FREEDOM_MOST
     if beyond > float(special.polygamma(1, _FREEDOM_MOST / 2)):
-        lent = float(optimize.brentq(lambda d: special.polygamma(1, d / 2) - beyond, 1e-3, _FREEDOM_MOST))
+        lent = chance.root(lambda d: float(special.polygamma(1, d / 2)) - beyond, 1e-3, _FREEDOM_MOST)
     level = np.exp(scatter.mean() - centre + special.digamma(lent / 2) - np.log(lent / 2))
     return Usual(common, float(level), lent)
 

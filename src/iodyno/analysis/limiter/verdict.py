@@ -63,9 +63,13 @@ def of_signals(
     """Judge what limits, by signals named with their host. `ends`: the host of each role."""
     suspects: list[Suspect] = []
     unseen: list[tuple[str, str]] = []
+    # An interval of which not everything is known does not speak for anything: it is one of the measured window all the same.
+    measured: dict[str, set[int]] = {}
+    for name, signal in found.items():
+        measured.setdefault(name.rpartition(".")[0], set()).update(signal.values)
     for rule in rules:
         for role in rule.ends:
-            suspect, lacks = _look(rule, role, ends[role], found)
+            suspect, lacks = _look(rule, role, ends[role], found, measured)
             unseen += lacks
             if suspect is not None:
                 suspects.append(suspect)
@@ -134,9 +138,11 @@ def _each_once(unseen: Sequence[tuple[str, str]]) -> tuple[str, ...]:
 
 
 def _look(
-    rule: Rule, role: str, host: str, known: Mapping[str, Signal]
+    rule: Rule, role: str, host: str, known: Mapping[str, Signal], measured: Mapping[str, set[int]]
 ) -> tuple[Suspect | None, Sequence[tuple[str, str]]]:
-    """The suspect that a rule makes of one end, None when it cannot be looked at; and what could not be, with the reason."""
+    """The suspect that a rule makes of one end, None when it cannot be looked at; and what could not be, with the reason.
+    `measured`: the intervals of each host.
+    """
     name = f"{host}.{rule.limiter}" if LIMITERS[rule.limiter].per_host else rule.limiter
     found = [(criterion, known[f"{host}.{criterion.name}"]) for criterion in rule.criteria_at(role)]
     lacking = [signal for _, signal in found if not signal.values]
@@ -145,10 +151,7 @@ def _look(
     windows = sorted(set.intersection(*(set(signal.values) for _, signal in found)))
     if not windows:
         return None, [(name, "its signals have no interval in common")]
-    # An interval of which not everything is known does not speak for it: it is one of the measured window all the same.
-    measured = {
-        window for at, signal in known.items() if at.startswith(f"{host}.") for window in signal.values
-    }
+    all_of_them = len(measured[host])
     weights = [_weight(found, window) for window in windows]
     evidence = tuple(
         Evidence(
@@ -158,14 +161,14 @@ def _look(
             threshold=criterion.threshold,
             above=criterion.above,
             over=sum(criterion.holds(value) for value in signal.values.values()),
-            windows=len(measured),
+            windows=all_of_them,
             source=signal.source,
             cite=criterion.cite,
         )
         for criterion, signal in found
         if signal.source != NEVER
     )
-    return Suspect(name, sum(weights) / len(measured), weights.count(1.0) / len(measured), evidence), ()
+    return Suspect(name, sum(weights) / all_of_them, weights.count(1.0) / all_of_them, evidence), ()
 
 
 def _weight(found: Sequence[tuple[Criterion, Signal]], window: int) -> float:

@@ -243,8 +243,8 @@ def kendall_p(s: int, n: int) -> float:
 def root(function: Callable[[float], float], low: float, high: float) -> float:
     """The place between `low` and `high`, where a function has different signs, at which it is 0.
 
-    By Brent's method (Algorithms for Minimization without Derivatives, 1973, chapter 4): by the secant or an inverse parabola where
-    these close in, else by halving.
+    By Brent's method (Algorithms for Minimization without Derivatives, 1973, chapter 4): by the secant or an inverse parabola
+    where these close in, else by halving.
 
     >>> round(root(lambda x: x * x - 2, 0.0, 2.0), 12)
     1.414213562373

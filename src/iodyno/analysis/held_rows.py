@@ -86,8 +86,8 @@ class HeldRows:
 
     @contextmanager
     def of(self, sensors: Collection[str] | None, *, times: bool = True) -> Iterator[None]:
-        """Meanwhile, rows that come when they are asked for are those of these sensors alone (None: of all), with all records, and
-        with histograms and classes where `times` are wanted.
+        """Meanwhile, rows that come when they are asked for are those of these sensors alone (None: of all), with all records;
+        without `times`, without histograms and classes.
         """
         self._let_go()
         self._sensors, self._times = sensors, times

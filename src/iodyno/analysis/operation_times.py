@@ -74,7 +74,13 @@ class OperationTimes:
 
     def within(self, window: str) -> Histogram:
         """All times of one window, exactly merged."""
-        return merge(column.times for column in self.columns if column.window == window)
+        if window not in self._merged:
+            self._merged[window] = merge(column.times for column in self.columns if column.window == window)
+        return self._merged[window]
+
+    @cached_property
+    def _merged(self) -> dict[str, Histogram]:
+        return {}
 
 
 def times_of(trial: Trial) -> tuple[OperationTimes, ...]:
@@ -238,6 +244,17 @@ class Rows:
 
         Raises ValueError when a time lies outside of the rows: nothing is dropped silently.
         """
+        # A page asks for the same ones when it looks how fine its rows may be, when it draws them, and for its data.
+        known = self._counted.get(id(times))
+        if known is None:
+            known = self._counted[id(times)] = times, self._counts(times)
+        return known[1]
+
+    @cached_property
+    def _counted(self) -> dict[int, tuple[Histogram, dict[int, int]]]:
+        return {}
+
+    def _counts(self, times: Histogram) -> dict[int, int]:
         row_of = self._row_of_bucket
         found: dict[int, int] = {}
         for bucket, count in zip(times.buckets, times.counts, strict=True):

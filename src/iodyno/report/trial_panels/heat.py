@@ -53,9 +53,10 @@ def picture(columns: Sequence[Column], rows: Rows) -> str:
     low, high = extremes(each)
     lines = [bytearray() for _ in range(rows.count)]
     for column, width in zip(each, widths(columns), strict=True):
+        empty = bytes(width)
         for row, line in enumerate(lines):
             rate = column.get(row)
-            line.extend(bytes([level(rate, low, high) if rate else 0]) * width)
+            line.extend(bytes([level(rate, low, high)]) * width if rate else empty)
     return as_source(grey_png([bytes(line) for line in reversed(lines)]))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 
 from markupsafe import Markup
@@ -152,7 +152,9 @@ class Drawings:
     def _drawn(self, view: TrialView, *, bare: bool) -> Panels:
         key = view.name, bare
         if key not in self._panels:
-            self._panels[key] = _panels(view, self._families, self._shared, bare=bare)
+            self._panels[key] = _panels(
+                view, self._families, self._shared, self._panels[view.name, False] if bare else None
+            )
         return self._panels[key]
 
 
@@ -176,22 +178,26 @@ def _wide(family: Family) -> str:
     return f"{100 * (2 ** (1 / family.drawn.an_octave) - 1):.0f} %"
 
 
-def _panels(view: TrialView, families: Families, shared: Shared, *, bare: bool) -> Panels:
-    """`bare`: without what the script can draw from the page's data."""
+def _panels(view: TrialView, families: Families, shared: Shared, whole: Panels | None) -> Panels:
+    """Those of a trial; of `whole` ones such without what the script can draw from the page's data."""
+    bare = whole is not None
     frame = Frame(view.end_s, view.measured, shared)
     maps = [(number, each, families[each.beside, each.operation]) for number, each in enumerate(view.times)]
+    drawn = tuple(
+        Markup(heat.draw(each, f.drawn, frame, number=number, bare=bare)) for number, each, f in maps
+    )
+    histograms = tuple(
+        Markup(histogram.draw(each, f.drawn, number, shared, bare=bare)) for number, each, f in maps
+    )
+    if whole is not None:
+        return replace(whole, maps=drawn, histograms=histograms, packed=True)
     heads = tuple(_heads(view))
     return Panels(
-        maps=tuple(
-            Markup(heat.draw(each, f.drawn, frame, number=number, bare=bare)) for number, each, f in maps
-        ),
-        histograms=tuple(
-            Markup(histogram.draw(each, f.drawn, number, shared, bare=bare)) for number, each, f in maps
-        ),
+        maps=drawn,
+        histograms=histograms,
         strips=tuple(Markup(strips.draw(strip, frame)) for strip in view.strips),
         heads=heads,
         rows=tuple(_rows(view, heads)),
-        packed=bare,
     )
 
 

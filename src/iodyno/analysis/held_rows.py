@@ -26,10 +26,10 @@ from iodyno.store.engine import quoted
 from iodyno.store.reader import Campaign
 from iodyno.store.schema import BACKGROUND, MANIFEST, TRIALS, part_file
 
-ROWS_HELD = 1_000_000
-"""Rows that are in memory at a time (chosen: some 100 MB, and a hundred and thirty trials of the shipped studies;
-those that are let go are read again by each part of a report that asks for them). A quarter of them is read at once, as a query
-costs as much as a thousand rows."""
+ROWS_HELD = 500_000
+"""Rows that are in memory at a time (chosen: some 50 MB, and sixty trials of the shipped studies; those that are let go are read
+again by each part of a report that asks for them). A quarter of them is read at once, as a query costs as much as a thousand
+rows."""
 METRICS_USED = frozenset(
     (
         *("arrivals", "block", "cgroup", "connect", "cpu", "cycles", "datagram", "disk", "exact"),

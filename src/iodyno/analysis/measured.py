@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from sys import intern
 
 from iodyno.analysis.histogram import Histogram
 
@@ -17,7 +18,7 @@ class Counted:
     what: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Measured:
     """The value of an outcome in one trial; None with `missing` saying why it cannot be had.
 
@@ -42,8 +43,8 @@ class Measured:
     resolution: float = 0.0
 
     def without_parts(self) -> Measured:
-        """Without what only the interval of a single trial is made of."""
-        return replace(self, intervals=(), batches=())
+        """Without what only the interval of a single trial is made of; texts that many trials have alike are one."""
+        return replace(self, intervals=(), batches=(), note=intern(self.note))
 
 
 def missing(reason: str) -> Measured:

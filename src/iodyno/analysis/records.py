@@ -56,11 +56,9 @@ def parts_together(
 def parts_of(record: Record, values: Mapping[tuple[str, str], int]) -> tuple[Part, ...]:
     """Return a record's parts from amounts up to their ends; the last part ends with the record. Empty where they do not fit."""
     upto = [(0, 0, 0)]
-    for number in range(sum(metric == "part.end_ns" for metric, _ in values)):
-        moved, done, end_ns = (
-            values.get((f"part.{of}", str(number)), -1) for of in ("bytes", "operations", "end_ns")
-        )
-        upto.append((moved, done, end_ns))
+    for label in map(str, range(sum(metric == "part.end_ns" for metric, _ in values))):
+        moved, done = values.get(("part.bytes", label), -1), values.get(("part.operations", label), -1)
+        upto.append((moved, done, values.get(("part.end_ns", label), -1)))
     upto.append((record.bytes, record.operations, record.span_ns))
     parts = tuple(Part(*(late - early for early, late in zip(*ends, strict=True))) for ends in pairwise(upto))
     return parts if all(min(part[:2]) >= 0 and part.span_ns > 0 for part in parts) else ()

@@ -174,7 +174,7 @@ def kind_of(limiter: str) -> LimiterKind:
     return LIMITERS[limiter.rpartition(".")[2]]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Evidence:
     """One signal against its threshold, over the interval records of the measured window.
 
@@ -194,7 +194,7 @@ class Evidence:
     missing: str | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Suspect:
     """A limiter that may be the one.
 
@@ -213,7 +213,7 @@ class Suspect:
         return kind_of(self.name).refuted_by
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Verdict:
     """Limiter by the evidence of one or more trials: the first of `ranked` if it held often enough, else `unknown`.
 

@@ -81,6 +81,7 @@ _NESTED = 2
 UNKNOWN = "[unknown]"
 
 Integers = npt.NDArray[np.int64]
+Small = npt.NDArray[np.int32]
 Numbers = npt.NDArray[np.float64]
 EVEN: Numbers = np.ones(len(PARTS))
 """Weights of parts of which each sample counts as one."""
@@ -206,7 +207,12 @@ def read_stacks(dataset: Dataset) -> StackTable:
         trials, trial = _coded(connection, "trial")
         hosts, host = _coded(connection, "host")
         owner, mode = _among(connection, "owner", OWNERS), _among(connection, "mode", MODES)
-    pairs, frames = np.unique(name_of * max(1, len(files)) + file_of, return_inverse=True)
+    width = max(1, len(files))
+    pair = name_of.astype(np.int32) * np.int32(width) + file_of.astype(np.int32)
+    seen = np.zeros(len(names) * width, dtype=bool)
+    seen[pair] = True
+    pairs, frames = np.flatnonzero(seen), (np.cumsum(seen, dtype=np.int64) - 1)[pair]
+    del name_of, file_of, pair
     known = [Function(names[pair // len(files)], files[pair % len(files)]) for pair in pairs.tolist()]
     timed = {
         (one.name, name)
@@ -220,13 +226,13 @@ def read_stacks(dataset: Dataset) -> StackTable:
             functions=tuple(known),
             trials=tuple(trials),
             hosts=tuple(hosts),
-            trial=trial,
-            host=host,
+            trial=trial.astype(np.int64),
+            host=host.astype(np.int64),
             owner=owner,
             mode=mode,
             count=sizes["count"].astype(np.int64),
             starts=np.concatenate(([0], np.cumsum(sizes["length"]))).astype(np.int64),
-            frames=frames.astype(np.int64),
+            frames=frames,
             foreign=np.zeros(len(trial), dtype=bool),
             part=np.zeros(len(trial), dtype=np.int64),
         ),
@@ -312,8 +318,10 @@ def _told_apart(table: StackTable, by_timer: npt.NDArray[np.bool_]) -> StackTabl
         [f.space == "user" or f.name.startswith(_FROM_USER) for f in table.functions], dtype=bool
     )
     theirs = (table.owner == OWNERS.index("other")) & outside[table.frames[table.starts[:-1]]]
-    row = np.repeat(np.arange(len(lengths)), lengths)
-    place = np.arange(len(table.frames)) - np.repeat(table.starts[:-1], lengths)
+    # There are millions of frames: each number of theirs has 4 bytes, not 8.
+    row = np.repeat(np.arange(len(lengths), dtype=np.int32), lengths)
+    place = np.arange(len(table.frames), dtype=np.int32)
+    place -= np.repeat(table.starts[:-1].astype(np.int32), lengths)
     first = _extreme(np.minimum, row, place, soft | hard, lengths)
     last_hard = _extreme(np.maximum, row, place, hard, np.full(len(lengths), -1))
     interrupted = first < lengths
@@ -343,7 +351,7 @@ def _told_apart(table: StackTable, by_timer: npt.NDArray[np.bool_]) -> StackTabl
 
 
 def _extreme(
-    of: np.ufunc, row: Integers, place: Integers, wanted: npt.NDArray[np.bool_], absent: Integers
+    of: np.ufunc, row: Small, place: Small, wanted: npt.NDArray[np.bool_], absent: Integers
 ) -> Integers:
     """The first or last place in each row at which `wanted` holds; `absent` where there is none."""
     found = absent.copy()
@@ -355,16 +363,14 @@ def _with_spaces(table: StackTable) -> StackTable:
     """Says of every function whether it is user code: its module was seen running in user mode, or calling."""
     modules = sorted({function.module for function in table.functions})
     module_of = np.asarray([modules.index(function.module) for function in table.functions], dtype=np.int64)
-    row = np.repeat(np.arange(len(table.count)), np.diff(table.starts))
+    lengths = np.diff(table.starts)
     in_kernel = np.asarray([function.module == KERNEL for function in table.functions], dtype=bool)
     # From the first frame of the kernel on, all frames of a kernel stack are the kernel's.
-    seen = np.cumsum(in_kernel[table.frames]) if len(table.frames) else np.empty(0, dtype=np.int64)
+    seen = np.cumsum(in_kernel[table.frames], dtype=np.int32)
     before = np.concatenate(([0], seen))[table.starts[:-1]] if len(table.count) else seen
-    entered = seen - np.repeat(before, np.diff(table.starts)) > 0
-    has_entry = np.repeat(
-        np.concatenate((seen, [0]))[table.starts[1:] - 1] - before > 0, np.diff(table.starts)
-    )
-    outside = (table.mode[row] == MODES.index("user")) | (has_entry & ~entered)
+    entered = seen > np.repeat(before, lengths)
+    has_entry = np.repeat(np.concatenate((seen, [0]))[table.starts[1:] - 1] - before > 0, lengths)
+    outside = np.repeat(table.mode == MODES.index("user"), lengths) | (has_entry & ~entered)
     user = {modules[number] for number in np.unique(module_of[table.frames[outside]]).tolist()} - {KERNEL}
     functions = tuple(
         Function(f.name, f.module, "user" if f.module in user else "kernel") for f in table.functions
@@ -384,7 +390,7 @@ def _coded(connection: DuckDBPyConnection, column: str) -> tuple[list[str], Inte
     ((words,),) = connection.execute("SELECT enum_range(NULL::words)").fetchall()
     numbers = connection.execute(f"SELECT enum_code(text::words) AS number FROM ({texts})").fetchnumpy()
     connection.execute("DROP TYPE words")
-    return words, numbers["number"].astype(np.int64)
+    return words, numbers["number"]
 
 
 def _among(connection: DuckDBPyConnection, column: str, words: Sequence[str]) -> Integers:

@@ -154,8 +154,18 @@ def cpu_time(trial: Trial, name: str, basis: CostBasis, unit: Unit = "KiB", *cla
     """CPU nanoseconds of the host, less its background, per unit; of `classes`, or in all.
 
     A KiB is one delivered to the receiver, an operation one message that the sender's kernel accepted, a packet one
-    that the host's own data device sent or received (with segmentation offload it may hold 64 KiB).
+    that the host's own data device sent or received (with segmentation offload it may hold 64 KiB). Cycles and their inverse are
+    made of the same: it is worked out once.
     """
+    host = trial.hosts[name]
+    key = ("cpu time", unit, *classes)
+    kept: tuple[Trial, CostBasis, Measured] | None = host.derived.get(key)
+    if kept is None or kept[0] is not trial or kept[1] is not basis:
+        kept = host.derived[key] = trial, basis, _cpu_time(trial, name, basis, unit, classes)
+    return kept[2]
+
+
+def _cpu_time(trial: Trial, name: str, basis: CostBasis, unit: Unit, classes: tuple[str, ...]) -> Measured:
     host, accounting = trial.hosts[name], basis.accounting
     found = cpu_classes.spent(host, accounting.tier)
     lacking = cpu_classes.why_lacking(host, accounting, found, classes)

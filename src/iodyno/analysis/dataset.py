@@ -171,7 +171,7 @@ class Dataset:
     held: HeldRows | None = field(default=None, repr=False)
 
     def of_sensors(self, *sensors: str, times: bool = True) -> AbstractContextManager[None]:
-        """Meanwhile, rows of a large campaign that come when they are asked for are of no other sensors, and of `times` or not."""
+        """Meanwhile, rows of a large campaign that come when they are asked for are of no other sensors, and `times` or not."""
         return self.held.of(sensors, times=times) if self.held else nullcontext()
 
     def without_times(self) -> AbstractContextManager[None]:

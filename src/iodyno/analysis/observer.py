@@ -19,25 +19,12 @@ _PROGRAMS = ((CPU_EXACT, "exact.observer_ns"), ("block_times", "block.observer_n
 
 
 def cost_ratio(trial: Trial, name: str) -> Measured:
-    """CPU time that the instrument took on a host, as a share of one CPU."""
+    """CPU time that the instrument took on a host, as a share of one CPU. Worked out once."""
     host = trial.hosts[name]
-    sampler = _profile_ratio(host)
-    parts = []
-    for record in host.measured:
-        found = [by_index[record.index] for by_index in host.readings.values() if record.index in by_index]
-        kernel_ns = sum(
-            value
-            for sensor, metric in _PROGRAMS
-            if (reading := host.readings.get(sensor, {}).get(record.index)) is not None
-            for value in reading.values.of(metric).values()
-        )
-        span_ns = looked_ns(record.span_ns, found)
-        taken = kernel_ns + sum(reading.cost_ns for reading in found) + sampler * span_ns
-        parts.append((float(taken), float(span_ns)))
-    counted = ["readings of the sensors"]
-    counted += ["programs in the kernel"] if any(host.labels(*each) for each in _PROGRAMS) else []
-    counted += ["call stacks"] if sampler else []
-    return total_ratio(parts, note=f"of one CPU: {', '.join(counted)}")
+    kept: Measured | None = host.derived.get(("observer",))
+    if kept is None:
+        kept = host.derived["observer",] = _cost_ratio(host)
+    return kept
 
 
 def reading_ratio(host: HostData) -> float:
@@ -86,6 +73,26 @@ def costliest_cost_ratio(trial: Trial) -> Measured:
     if not known:
         return missing("the trial has no records")
     return max(known, key=lambda pair: pair[0])[1]
+
+
+def _cost_ratio(host: HostData) -> Measured:
+    sampler = _profile_ratio(host)
+    parts = []
+    for record in host.measured:
+        found = [by_index[record.index] for by_index in host.readings.values() if record.index in by_index]
+        kernel_ns = sum(
+            value
+            for sensor, metric in _PROGRAMS
+            if (reading := host.readings.get(sensor, {}).get(record.index)) is not None
+            for value in reading.values.of(metric).values()
+        )
+        span_ns = looked_ns(record.span_ns, found)
+        taken = kernel_ns + sum(reading.cost_ns for reading in found) + sampler * span_ns
+        parts.append((float(taken), float(span_ns)))
+    counted = ["readings of the sensors"]
+    counted += ["programs in the kernel"] if any(host.labels(*each) for each in _PROGRAMS) else []
+    counted += ["call stacks"] if sampler else []
+    return total_ratio(parts, note=f"of one CPU: {', '.join(counted)}")
 
 
 def _profile_ratio(host: HostData) -> float:

@@ -274,6 +274,13 @@ pub struct Network {
     /// lets the kernel choose. Names are resolved by the lab.
     #[serde(default)]
     pub address: Option<String>,
+    /// Where further receivers listen. The sender's connections go to the one at `address` and to these in turn.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub remote_addresses: Vec<String>,
+    /// Number of the sender's first connection at each receiver: those before it are other senders'. A receiver counts the
+    /// connections of all senders, from 0.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub first_connection: u32,
     /// Numeric addresses, without a port, that the sender's connections come from in turn; empty: the kernel chooses.
     #[serde(default)]
     pub local_addresses: Vec<String>,
@@ -284,6 +291,12 @@ pub struct Network {
 
 fn one() -> u32 {
     1
+}
+
+// The signature is serde's.
+#[allow(clippy::trivially_copy_pass_by_ref)]
+fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 fn hundred_milliseconds() -> Nanos {
@@ -309,6 +322,8 @@ impl Default for Network {
             arrivals: None,
             response_timeout_ns: hundred_milliseconds(),
             address: None,
+            remote_addresses: Vec::new(),
+            first_connection: 0,
             local_addresses: Vec::new(),
             socket: SocketOptions::default(),
         }
@@ -394,6 +409,27 @@ impl Network {
         matches!(self.traffic, Traffic::ConnectRequestResponse(_))
     }
 
+    /// Receivers that the sender's connections go to.
+    #[must_use]
+    pub fn receivers(&self) -> usize {
+        1 + self.remote_addresses.len()
+    }
+
+    /// Where a connection of this end goes to.
+    #[must_use]
+    pub fn address_of(&self, connection: usize) -> Option<&str> {
+        match connection % self.receivers() {
+            0 => self.address.as_deref(),
+            further => self.remote_addresses.get(further - 1).map(String::as_str),
+        }
+    }
+
+    /// The number by which the receiver knows a connection of this end.
+    #[must_use]
+    pub fn number_of(&self, connection: usize) -> u32 {
+        self.first_connection + (connection / self.receivers()) as u32
+    }
+
     /// Whether this end writes the payload of a stream.
     #[must_use]
     pub fn writes_stream(&self) -> bool {
@@ -438,7 +474,7 @@ impl Network {
             return refuse("ring", &"nothing", "the shape of the ring".to_owned());
         }
         self.check_sizes()?;
-        check_address(self.transport.is_numeric(), self.role, self.address.as_deref())?;
+        self.check_ends()?;
         let foreign = |address: &&String| address.parse::<core::net::IpAddr>().is_err();
         match self.local_addresses.iter().find(foreign) {
             Some(address) => {
@@ -446,6 +482,28 @@ impl Network {
             }
             None => Ok(()),
         }
+    }
+
+    /// That the sender knows where its connections go to, and that the receiver can tell those of all senders apart.
+    fn check_ends(&self) -> Result<(), JobError> {
+        let refuse = |key, found: String, allowed: String| Err(JobError { key, found, allowed });
+        let numeric = self.transport.is_numeric();
+        check_address(numeric, self.role, self.address.as_deref())?;
+        if self.role == Role::Receive && !self.remote_addresses.is_empty() {
+            let found = self.remote_addresses.len().to_string();
+            return refuse("remote_addresses", found, "none, at the receiving end".to_owned());
+        }
+        let last =
+            u64::from(self.first_connection) + u64::from(self.connections).div_ceil(self.receivers() as u64);
+        if self.first_connection > 0 && (self.role == Role::Receive || last > u64::from(MAX_CONNECTIONS)) {
+            let allowed = format!("0 at the receiving end, and up to {MAX_CONNECTIONS} connections in all");
+            return refuse("first_connection", self.first_connection.to_string(), allowed);
+        }
+        let far = self.remote_addresses.iter();
+        far.map(|address| check_address(numeric, self.role, Some(address)))
+            .find(Result::is_err)
+            .unwrap_or(Ok(()))
+            .map_err(|error| JobError { key: "remote_addresses", ..error })
     }
 
     /// That messages and answers are as long as what they travel in allows.

@@ -101,7 +101,13 @@ fn stream_job() -> Job {
 }
 
 fn exchange_job(traffic: Traffic) -> Job {
-    let network = Network { traffic, address: Some("10.0.0.2:5201".to_owned()), ..Network::default() };
+    let network = Network {
+        traffic,
+        address: Some("10.0.0.2:5201".to_owned()),
+        remote_addresses: vec!["10.0.0.3:5201".to_owned()],
+        first_connection: 4,
+        ..Network::default()
+    };
     job_of(Load::Network(Box::new(network)))
 }
 

@@ -69,6 +69,17 @@ pub struct Subject {
     pub watched: Vec<(String, Vec<u32>)>,
 }
 
+/// The role of agents of other hosts on these CPUs that do the same: their tasks count as those of this agent.
+pub(crate) const ALIKE: &str = "alike";
+
+impl Subject {
+    /// The processes with that role.
+    pub(crate) fn alike(&self) -> Vec<u32> {
+        let roles = self.watched.iter().filter(|(role, _)| role == ALIKE);
+        roles.flat_map(|(_, processes)| processes.iter().copied()).collect()
+    }
+}
+
 /// Why a sensor gave nothing: what, where, and what to try.
 #[derive(Debug, thiserror::Error)]
 pub enum SenseError {

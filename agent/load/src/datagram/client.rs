@@ -38,6 +38,8 @@ const AGAIN: Nanos = Nanos(1_000_000);
 /// One flow of a worker.
 struct Flow<'a> {
     number: u32,
+    /// The number that its datagrams show: that which the receiver knows it by.
+    shown: u32,
     /// Its place among the worker's.
     place: usize,
     socket: BorrowedFd<'a>,
@@ -55,6 +57,7 @@ impl<'a> Flow<'a> {
         let job = &end.shared.job;
         Flow {
             number: number as u32,
+            shown: job.load.number_of(number),
             place,
             lengths: Lengths::of(&job.load, number),
             socket: end.socket(number),
@@ -76,7 +79,7 @@ impl<'a> Flow<'a> {
     }
 
     fn parting(&self) -> Parting<'a> {
-        Parting { flow: self.number, total: self.requests.made(), socket: self.socket, silent: true }
+        Parting { flow: self.shown, total: self.requests.made(), socket: self.socket, silent: true }
     }
 }
 
@@ -406,7 +409,7 @@ impl Client<'_> {
             let (claim, begun) = (flow.claim, self.worker.now);
             let bytes = flow.lengths.next().max(DATAGRAM_HEADER_BYTES);
             let Some(sequence) = flow.requests.begin(begun, claim.due, bytes) else { return Turn::Done };
-            let header = Header { flow: flow.number, kind: Kind::Request, sequence };
+            let header = Header { flow: flow.shown, kind: Kind::Request, sequence };
             if !self.port.write(flow.place, 0, header, bytes) {
                 flow.take_back(sequence, bytes);
                 return Turn::Full;
@@ -440,7 +443,7 @@ impl Client<'_> {
                 }
                 let (now, bytes) = (self.worker.now, flow.lengths.next().max(DATAGRAM_HEADER_BYTES));
                 let Some(sequence) = flow.requests.begin(now, now, bytes) else { break };
-                let header = Header { flow: flow.number, kind: Kind::Request, sequence };
+                let header = Header { flow: flow.shown, kind: Kind::Request, sequence };
                 if self.port.write(flow.place, made, header, bytes) {
                     self.sequences[made] = (sequence, bytes);
                     made += 1;
@@ -518,7 +521,7 @@ impl Client<'_> {
         }
         for at in 0..received {
             let answered = match self.port.header(at) {
-                Some(header) if header.kind == Kind::Answer && header.flow == flow.number => {
+                Some(header) if header.kind == Kind::Answer && header.flow == flow.shown => {
                     flow.requests.answered(header.sequence)
                 }
                 // An acknowledgement of a hello that was said twice.
@@ -554,7 +557,7 @@ impl Client<'_> {
             match overdue {
                 Overdue::Lost => self.tally.lost.one_more(),
                 Overdue::Again(sequence, bytes) => {
-                    let header = Header { flow: flow.number, kind: Kind::Request, sequence };
+                    let header = Header { flow: flow.shown, kind: Kind::Request, sequence };
                     // What the kernel refuses is lost on the way like any other, and overdue again in time.
                     if self.port.write(flow.place, 0, header, bytes)
                         && self.port.send(flow.place, 0, 1, self.patience).is_ok()

@@ -36,6 +36,8 @@ const MOST_EVENTS: usize = 256;
 /// One flow of a worker.
 struct Flow<'a> {
     number: u32,
+    /// The number that its datagrams show: that which the receiver knows it by.
+    shown: u32,
     socket: BorrowedFd<'a>,
     /// Its place among the worker's.
     place: usize,
@@ -62,6 +64,7 @@ pub(super) fn drive(shared: &Connections, number: usize) {
         .enumerate()
         .map(|(place, flow)| Flow {
             number: flow as u32,
+            shown: job.load.number_of(flow),
             socket: end.socket(flow),
             place,
             lengths: Lengths::of(&job.load, flow),
@@ -101,7 +104,7 @@ pub(super) fn drive(shared: &Connections, number: usize) {
     let still = || shared.state() == State::Going;
     let open = flows.iter().filter(|flow| flow.open);
     parting.extend(open.clone().map(|flow| Parting {
-        flow: flow.number,
+        flow: flow.shown,
         total: flow.next,
         socket: flow.socket,
         silent: true,
@@ -269,7 +272,7 @@ impl Sender<'_> {
                 flow.ahead.push_back(flow.lengths.next().max(DATAGRAM_HEADER_BYTES));
             }
             let sequence = flow.next + written as u64;
-            let header = Header { flow: flow.number, kind: Kind::Stream, sequence };
+            let header = Header { flow: flow.shown, kind: Kind::Stream, sequence };
             if !self.port.write(flow.place, written, header, flow.ahead[written]) {
                 break;
             }

@@ -184,13 +184,13 @@ enum Flow {
 /// The sender's side: brings every flow of `job` up.
 pub(super) fn all(
     job: &Job<Network>,
-    address: SocketAddr,
     cancel: &Cancel,
 ) -> Result<(Vec<OwnedFd>, SocketOptionsObtained), LoadError> {
+    let address = super::address_of(job.load.address.as_deref())?;
     let mut sockets = Vec::with_capacity(job.load.connections as usize);
     let mut options = ReadBack::of(&job.load.socket);
     for flow in 0..job.load.connections {
-        let socket = open_flow(job, flow, address)?;
+        let socket = open_flow(job, flow, super::address_of(job.load.address_of(flow as usize))?)?;
         options.add(socket.as_fd());
         sockets.push(socket);
     }
@@ -280,7 +280,8 @@ fn say_hello(
 ) -> Result<(), LoadError> {
     let refused = |error: &io::Error| LoadError::refused(error, "say hello", &address.to_string());
     let mark = Mark::of(job);
-    let hello = |at: usize, sequence: u64| Header { flow: first + at as u32, kind: Kind::Hello, sequence };
+    let shown = |at: usize| job.load.number_of(first as usize + at);
+    let hello = |at: usize, sequence: u64| Header { flow: shown(at), kind: Kind::Hello, sequence };
     let epoll = Epoll::new().map_err(|error| refused(&error))?;
     for (key, socket) in (0..).zip(sockets) {
         epoll.add(socket.as_fd(), Interest::Readable, key).map_err(|error| refused(&error))?;

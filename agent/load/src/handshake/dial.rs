@@ -15,6 +15,7 @@ use super::options::{self, ReadBack};
 use super::{blocking, preamble, time_for_all, too_few, ACKNOWLEDGED, LOOK, PREAMBLE_BYTES};
 use crate::cancel::Cancel;
 use crate::error::LoadError;
+use crate::transport::meeting;
 
 /// chosen: connections that are set up at a time; fewer than the usual backlog of a listener holds.
 const MOST_IN_FLIGHT: usize = 256;
@@ -29,7 +30,8 @@ struct Dialling {
 struct Dialler<'a> {
     job: &'a Job<Network>,
     token: [u8; 16],
-    address: Endpoint,
+    /// Of each receiver, in turn.
+    addresses: Vec<Endpoint>,
     epoll: Epoll,
     /// By index of the connection.
     dialling: HashMap<u32, Dialling>,
@@ -41,14 +43,17 @@ struct Dialler<'a> {
 /// Brings every connection of `job` up.
 pub(super) fn all(
     job: &Job<Network>,
-    address: Endpoint,
     cancel: &Cancel,
 ) -> Result<(Vec<OwnedFd>, SocketOptionsObtained), LoadError> {
-    let epoll = Epoll::new().map_err(|error| LoadError::refused(&error, "connect", &address.to_string()))?;
+    let addresses = (0..job.load.receivers())
+        .map(|receiver| meeting::of_connection(job, receiver))
+        .collect::<Result<Vec<_>, _>>()?;
+    let place = addresses[0].to_string();
+    let epoll = Epoll::new().map_err(|error| LoadError::refused(&error, "connect", &place))?;
     let mut dialler = Dialler {
         job,
         token: job.token_bytes().unwrap_or_default(),
-        address,
+        addresses,
         epoll,
         dialling: HashMap::new(),
         up: (0..job.load.connections).map(|_| None).collect(),
@@ -70,7 +75,9 @@ impl Dialler<'_> {
             }
             if clock::monotonic() >= deadline {
                 let advice = "see what the receiver reported, and look for a firewall between the hosts";
-                return Err(too_few(self.up_count, self.job.load.connections, &self.address, advice));
+                let missing = self.up.iter().position(Option::is_none).unwrap_or_default() as u32;
+                let address = self.address_of(missing);
+                return Err(too_few(self.up_count, self.job.load.connections, address, advice));
             }
             while next < self.job.load.connections && self.dialling.len() < MOST_IN_FLIGHT {
                 self.dial(next)?;
@@ -84,13 +91,17 @@ impl Dialler<'_> {
         Ok(())
     }
 
+    fn address_of(&self, index: u32) -> &Endpoint {
+        &self.addresses[index as usize % self.addresses.len()]
+    }
+
     fn dial(&mut self, index: u32) -> Result<(), LoadError> {
-        let socket = self.address.socket(false).map_err(|error| self.refused(&error, index))?;
+        let socket = self.address_of(index).socket(false).map_err(|error| self.refused(&error, index))?;
         options::ask(socket.as_fd(), &self.job.load.socket)?;
         super::come_from(socket.as_fd(), self.job, index as usize)
             .map_err(|error| LoadError::refused(&error, "use a local address", "local_addresses"))?;
         // Done at once or not, the socket becomes writable; one way for both.
-        endpoint::connect(socket.as_fd(), &self.address)
+        endpoint::connect(socket.as_fd(), self.address_of(index))
             .and_then(|_| self.epoll.add(socket.as_fd(), Interest::Writable, u64::from(index)))
             .map_err(|error| self.refused(&error, index))?;
         self.dialling.insert(index, Dialling { socket, shown: false });
@@ -104,7 +115,7 @@ impl Dialler<'_> {
         if !dialling.shown {
             let outcome = socket::pending_error(socket)
                 .and_then(|pending| pending.map_or(Ok(()), Err))
-                .and_then(|()| show(socket, preamble(self.token, index)))
+                .and_then(|()| show(socket, preamble(self.token, self.job.load.number_of(index as usize))))
                 .and_then(|()| self.epoll.change(socket, Interest::Readable, u64::from(index)));
             dialling.shown = true;
             return outcome.map_err(|error| self.refused(&error, index));
@@ -138,14 +149,14 @@ impl Dialler<'_> {
         LoadError::new(
             ErrorCode::Address,
             format!("who listens there turned connection {index} away"),
-            self.address.to_string(),
+            self.address_of(index).to_string(),
             "see whether another program, or the receiver of another trial, listens on that port",
         )
     }
 
     fn refused(&self, error: &io::Error, index: u32) -> LoadError {
         let doing = format!("connect (connection {} of {})", u64::from(index) + 1, self.job.load.connections);
-        let mut refused = LoadError::refused(error, &doing, &self.address.to_string());
+        let mut refused = LoadError::refused(error, &doing, &self.address_of(index).to_string());
         // The same number means something else when the address asked for is the peer's.
         if error.raw_os_error() == Some(errno::EADDRNOTAVAIL) {
             refused.code = ErrorCode::Limit;
@@ -155,7 +166,7 @@ impl Dialler<'_> {
                     .to_owned();
         }
         if let (Some(errno::ECONNREFUSED | errno::ENOENT), Endpoint::Abstract(_) | Endpoint::File(_)) =
-            (error.raw_os_error(), &self.address)
+            (error.raw_os_error(), self.address_of(index))
         {
             refused.code = ErrorCode::Address;
             refused.advice =

@@ -5,7 +5,7 @@
 //! | 0..8 | `iodynold` |
 //! | 8..12 | version of the handshake, little-endian |
 //! | 12..28 | token |
-//! | 28..32 | index of the connection, little-endian |
+//! | 28..32 | number of the connection at the receiver, little-endian |
 //!
 //! The receiver answers one byte, [`ACKNOWLEDGED`], or closes.
 
@@ -34,7 +34,6 @@ use crate::connections::Connections;
 use crate::error::LoadError;
 use crate::prepared::Prepared;
 use crate::transport::calls::Calls;
-use crate::transport::meeting;
 use crate::transport::tls::{self, Session};
 pub use listener::Listener;
 
@@ -79,11 +78,8 @@ pub fn connect(job: &Job<Network>, cancel: &Cancel) -> Result<Prepared, LoadErro
         return Prepared::new(none, SocketOptionsObtained::default(), 0);
     }
     make_room(job)?;
-    let (sockets, obtained) = if job.load.transport.is_datagram() {
-        datagram::all(job, address_of(job.load.address.as_deref())?, cancel)?
-    } else {
-        dial::all(job, meeting::of(job)?, cancel)?
-    };
+    let (sockets, obtained) =
+        if job.load.transport.is_datagram() { datagram::all(job, cancel)? } else { dial::all(job, cancel)? };
     // Of connections that come anew with each request, these have only shown that both ends find each other.
     let sockets = if job.load.connects_anew() { Vec::new() } else { sockets };
     let sessions = sessions(job, &sockets, cancel)?;

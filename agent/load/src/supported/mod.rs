@@ -5,7 +5,7 @@ mod datagrams;
 mod rings;
 
 use iodyno_core::message::ErrorCode;
-use iodyno_core::network::{Engine, Network, Transport};
+use iodyno_core::network::{Engine, Network, Role, Traffic, Transport};
 
 use crate::error::LoadError;
 
@@ -23,6 +23,7 @@ pub fn supports(load: &Network) -> Result<(), LoadError> {
             "leave it away, or take tcp or tls",
         ));
     }
+    several_ends(load)?;
     if !load.transport.is_datagram() || load.connects_anew() {
         return connections::supports(load);
     }
@@ -31,6 +32,36 @@ pub fn supports(load: &Network) -> Result<(), LoadError> {
         Engine::Rings => rings::serves(load).and_then(|()| datagrams::supports(load)),
         _ => datagrams::supports(load),
     }
+}
+
+/// Whether the sender may be one of several, or have several receivers.
+fn several_ends(load: &Network) -> Result<(), LoadError> {
+    let ringed = matches!(load.engine, Engine::Rings | Engine::Reflector) && load.role == Role::Send;
+    let by_ring = "its frames are those of one client and one server";
+    let resumes = matches!(&load.traffic, Traffic::ConnectRequestResponse(anew) if anew.tls_resumption);
+    let (several, further) = (load.receivers() > 1, load.first_connection > 0);
+    let rules = [
+        (
+            several && ringed,
+            "remote_addresses",
+            by_ring,
+            "take a client that makes calls of sockets, or one receiver",
+        ),
+        (
+            further && ringed,
+            "first_connection",
+            by_ring,
+            "take clients that make calls of sockets, or one sender",
+        ),
+        (
+            (several || further) && load.transport == Transport::Null,
+            "transport",
+            "it has no other end",
+            "take one sender, without a receiver",
+        ),
+        (several && resumes, "tls_resumption", "a ticket is good at who gave it alone", "take one receiver"),
+    ];
+    hold(&rules, |found| format!("the load cannot have several ends: {found}"))
 }
 
 /// A rule that is broken, or is not: whether, the key that it is about, what was found, what to take.

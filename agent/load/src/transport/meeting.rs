@@ -31,7 +31,16 @@ const VSOCK_ATTEMPTS: u32 = 64;
 /// # Errors
 /// `Job`: the address is none of its transport.
 pub(crate) fn of(job: &Job<Network>) -> Result<Endpoint, LoadError> {
-    let address = job.load.address.as_deref().unwrap_or("@");
+    of_connection(job, 0)
+}
+
+/// Where a connection of the sender of `job` meets its receiver.
+///
+/// # Errors
+/// As [`of`].
+pub(crate) fn of_connection(job: &Job<Network>, connection: usize) -> Result<Endpoint, LoadError> {
+    let given = job.load.address_of(connection);
+    let address = given.unwrap_or("@");
     match job.load.transport {
         Transport::Unix if address.starts_with('/') => Ok(Endpoint::File(PathBuf::from(address))),
         Transport::Unix => Ok(Endpoint::Abstract(name(job))),
@@ -46,7 +55,7 @@ pub(crate) fn of(job: &Job<Network>) -> Result<Endpoint, LoadError> {
             let context = if job.load.role == Role::Receive { ANY_CONTEXT } else { context };
             Ok(Endpoint::Vsock { context, port })
         }
-        _ => address_of(job.load.address.as_deref()).map(Endpoint::Inet),
+        _ => address_of(given).map(Endpoint::Inet),
     }
 }
 

@@ -15,7 +15,9 @@ impl Lengths {
     pub(crate) fn of(load: &Network, connection: usize) -> Self {
         match &load.message_sizes {
             None => Lengths::Same(load.message_bytes.0),
-            Some(sizes) => Lengths::Drawn(SizeStream::new(sizes, load.seed, connection as u32), Vec::new()),
+            Some(sizes) => {
+                Lengths::Drawn(SizeStream::new(sizes, load.seed, load.number_of(connection)), Vec::new())
+            }
         }
     }
 

@@ -10,6 +10,7 @@ mod connecting;
 mod datagrams;
 mod endings;
 mod handshake;
+mod many_ends;
 mod open_loop;
 mod request_response;
 mod sizes;

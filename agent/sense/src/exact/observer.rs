@@ -5,7 +5,7 @@ use std::os::fd::{OwnedFd, RawFd};
 use aya::include_bytes_aligned;
 use aya::EbpfError;
 
-use iodyno_sys::{bpf, perf_samples};
+use iodyno_sys::{bpf, perf_samples, process};
 
 use super::account::Account;
 use super::refusal::Refusal;
@@ -78,6 +78,8 @@ pub(crate) struct Observer {
     joined: Option<Set>,
     /// The trial's place among the agents that share the programs; absent where they are for it alone.
     membership: Option<Membership>,
+    /// Other processes that count as this one.
+    alike: Vec<u32>,
     /// CPUs that are accounted for it, by the programs that it uses.
     begun: Vec<u32>,
     core: Vec<OwnedFd>,
@@ -174,6 +176,20 @@ impl Observer {
             self.own.as_mut().map_or(Ok(()), |own| own.offer(offer))?;
         }
         Ok(Attached { absent, counters })
+    }
+
+    /// Has tasks of other processes count as those of this agent, for as long as the programs run for it.
+    pub fn count_alike(&mut self, processes: &[u32]) -> Result<(), Refusal> {
+        // The kernel knows processes by the numbers that they have at the top.
+        if !processes.is_empty() && !process::sees_all() {
+            return Err(Refusal::Other("the kernel's numbers of processes are not known here".to_owned()));
+        }
+        let number = self.number();
+        for &process in processes {
+            self.set_mut()?.members.insert(process, number, 0).map_err(EbpfError::from)?;
+            self.alike.push(process);
+        }
+        Ok(())
     }
 
     /// Has the accounting of its own programs run at its tracepoints; names the interrupts that this kernel has no
@@ -292,6 +308,10 @@ impl Observer {
         self.samples.clear();
         self.detach_counters();
         self.detach_syscalls();
+        for process in std::mem::take(&mut self.alike) {
+            // Its programs may be gone.
+            let _ = self.set_mut().map(|set| set.members.remove(&process));
+        }
         // There may have been no place to leave.
         let _ = self.order(Order::Leave, None);
         self.joined = None;

@@ -19,7 +19,7 @@ use iodyno_core::metric::{Metric, Value};
 use iodyno_sys::clock::ProcessClock;
 
 use crate::missing::Missing;
-use crate::sensor::{counter, gauge, put, Entry, Opened, Roots, SenseError, Sensor, Subject};
+use crate::sensor::{counter, gauge, put, Entry, Opened, Roots, SenseError, Sensor, Subject, ALIKE};
 use crate::source::{short, Source};
 use crate::tasks::Tasks;
 
@@ -137,7 +137,7 @@ struct Times {
 }
 
 fn open(roots: &Roots, subject: &Subject) -> Opened {
-    let roles = subject.watched.iter().map(|(name, process_ids)| {
+    let roles = subject.watched.iter().filter(|(name, _)| name != ALIKE).map(|(name, process_ids)| {
         let mut namespaces = BTreeSet::new();
         // Agents tell what they read and send themselves.
         let moves = name != AGENTS;

@@ -13,7 +13,7 @@ use std::path::Path;
 
 use iodyno_core::metric::{Metric, Value};
 
-use crate::sensor::{counter, put, Entry, Opened, Roots, SenseError, Sensor, Subject};
+use crate::sensor::{counter, put, Entry, Opened, Roots, SenseError, Sensor, Subject, ALIKE};
 use crate::source::short;
 use crate::tasks::Tasks;
 
@@ -145,7 +145,7 @@ fn open(roots: &Roots, subject: &Subject) -> Opened {
     let short = own.iter().any(Thread::is_told_both_ways);
     let mut roles = vec![(OWN.to_owned(), Threads::Own(own))];
     // Of other agents it is not known which threads carry the load.
-    for (role, process_ids) in subject.watched.iter().filter(|(role, _)| role != OWN) {
+    for (role, process_ids) in subject.watched.iter().filter(|(role, _)| role != OWN && role != ALIKE) {
         let tasks = process_ids.iter().filter_map(|id| Tasks::open(&roots.proc.join(id.to_string())).ok());
         roles.push((role.clone(), Threads::Of(tasks.collect())));
     }

@@ -97,11 +97,11 @@ impl<'a> Asking<'a> {
     /// `number`: of the worker that carries it out.
     fn new(shared: &'a Connections, flow: usize, number: usize, blocks: bool) -> Option<Self> {
         let mut preamble = [0; PREAMBLE_BYTES + LENGTH_BYTES];
-        let token = handshake::preamble(shared.job.token_bytes()?, flow as u32);
+        let token = handshake::preamble(shared.job.token_bytes()?, shared.job.load.number_of(flow));
         preamble[..PREAMBLE_BYTES].copy_from_slice(&token);
         Some(Asking {
             shared,
-            address: meeting::of(&shared.job).ok()?,
+            address: meeting::of_connection(&shared.job, flow).ok()?,
             preamble,
             lengths: Lengths::of(&shared.job.load, flow),
             request: 0,

@@ -95,7 +95,7 @@ pub(super) fn open(roots: &Roots, subject: &Subject) -> Opened {
         slice: None,
         instant: None,
     };
-    sensor.begin(preemptible(roots), &subject.timers)?;
+    sensor.begin(preemptible(roots), &subject.timers, &subject.alike())?;
     Ok(Box::new(sensor))
 }
 
@@ -108,13 +108,21 @@ fn preemptible(roots: &Roots) -> Option<String> {
 
 impl CpuExact {
     /// Attaches the programs and begins to account the CPUs.
-    fn begin(&mut self, caveat: Option<String>, timers: &[(u32, RawFd)]) -> Result<(), Refusal> {
+    fn begin(
+        &mut self,
+        caveat: Option<String>,
+        timers: &[(u32, RawFd)],
+        alike: &[u32],
+    ) -> Result<(), Refusal> {
         let mut missing = Missing::default();
         missing.add_any(caveat);
         let mut observer = locked(&self.observer);
         let attached = observer.share()?;
         for absent in attached.absent {
             missing.add(format!("no tracepoint of {absent}: its time is that of what it interrupts"));
+        }
+        if let Err(refusal) = observer.count_alike(alike) {
+            missing.add(format!("agents of hosts that do the same count as other tasks: {refusal}"));
         }
         for cpu in &mut self.cpus {
             match observer.begin(cpu.number) {

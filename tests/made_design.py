@@ -20,7 +20,7 @@ def experiment(factors: list[Factor], **options: Any) -> Experiment:
         name="made",
         question="",
         hosts={name: HostSpec(name, "local") for name in ("a", "b")},
-        workload=WorkloadSpec("stream", "a", "b"),
+        workload=WorkloadSpec("stream", ("a",), ("b",)),
         factors=tuple(factors),
         design=DesignSpec(**options),
     )

@@ -58,7 +58,7 @@ def experiment(
         name="test",
         question="",
         hosts=hosts or {name: HostSpec(name, access) for name in ("client", "server")},
-        workload=WorkloadSpec("stream", "client", "server", settings),
+        workload=WorkloadSpec("stream", ("client",), ("server",), settings),
         factors=factors,
         design=DesignSpec(replicates=1),
         windows=windows or Windows(100 * MS, 300 * MS, 50 * MS, 100 * MS),

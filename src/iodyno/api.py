@@ -167,20 +167,22 @@ def run(
 
 
 def tcp(
-    connections: int = 1, size: str | int = "64KiB", seconds: float = 5, *, to: str | None = None, repeat: int = 1,
-    into: Folder = "campaigns", **parameters: Any,
+    connections: int = 1, size: str | int = "64KiB", seconds: float = 5, *, to: str | None = None, clients: int = 1,
+    repeat: int = 1, into: Folder = "campaigns", **parameters: Any,
 ) -> Campaign:  # fmt: skip
     """Measure rate and cost of streams between two namespaces of this machine, or to the host `to` (`ssh:user@host`).
 
-    `parameters`: of the workload `stream`, as in an experiment file. Raises as `run` does.
+    `clients`: hosts on this machine that load the one server, each with so many connections. `parameters`: of the workload
+    `stream`, as in an experiment file. Raises as `run` does.
     """
     levels = {"connections": connections, "size": size, "transport": "tcp", **parameters}
-    return run(_parsed(quick.tcp(_written(levels), seconds=seconds, to=to, repeat=repeat)), into=into)
+    keys = quick.tcp(_written(levels), seconds=seconds, to=to, clients=clients, repeat=repeat)
+    return run(_parsed(keys), into=into)
 
 
 def rr(
     connections: int = 1, size: str | int = "64B", response_size: str | int = "64B", seconds: float = 5, *,
-    to: str | None = None, repeat: int = 1, into: Folder = "campaigns", **parameters: Any,
+    to: str | None = None, clients: int = 1, repeat: int = 1, into: Folder = "campaigns", **parameters: Any,
 ) -> Campaign:  # fmt: skip
     """Measure requests and answers: rate, times and cost. `parameters`: of the workload `request_response`. Raises as `run`."""
     levels = {
@@ -190,7 +192,8 @@ def rr(
         "transport": "tcp",
         **parameters,
     }
-    return run(_parsed(quick.rr(_written(levels), seconds=seconds, to=to, repeat=repeat)), into=into)
+    keys = quick.rr(_written(levels), seconds=seconds, to=to, clients=clients, repeat=repeat)
+    return run(_parsed(keys), into=into)
 
 
 def disk(

@@ -69,13 +69,16 @@ def is_open(levels: Mapping[str, Any]) -> bool:
     return "rate" in levels or levels.get("arrivals", "closed") != "closed"
 
 
-def hosts_of(to: str | None) -> dict[str, dict[str, str]]:
-    """The hosts of the experiment: two of this machine, or this one and the one that `--to` names. Raises ExperimentError."""
+def hosts_of(to: str | None, clients: int = 1) -> dict[str, dict[str, Any]]:
+    """The hosts of the experiment: clients of this machine, and a server here or the host that `--to` names. Raises
+    ExperimentError.
+    """
     from iodyno.formats import ssh_hosts
 
+    count = {"count": clients} if clients > 1 else {}
     if to is None:
-        return {"client": {"access": "netns"}, "server": {"access": "netns"}}
-    return {"client": {"access": "local"}, "server": ssh_hosts.named_by(to)}
+        return {"client": {"access": "netns", **count}, "server": {"access": "netns"}}
+    return {"client": {"access": "local", **count}, "server": ssh_hosts.named_by(to)}
 
 
 def tcp(
@@ -83,6 +86,7 @@ def tcp(
     *,
     seconds: float,
     to: str | None,
+    clients: int = 1,
     repeat: int,
     prove: str | None = None,
     profile: bool = False,
@@ -95,7 +99,7 @@ def tcp(
     return {
         "name": "tcp",
         "question": "What do these connections carry, and what does it cost?",
-        "hosts": hosts_of(to),
+        "hosts": hosts_of(to, clients),
         "workload": {"kind": "stream", "sender": "client", "receiver": "server", **settings},
         "factors": factors,
         "design": {"replicates": repeat},
@@ -110,6 +114,7 @@ def tcp(
                 for host in ("client", "server")
                 for cost in ("cpu_ns_per_kib", "cycles_per_kib")
             ),
+            *outcomes_of_clients(clients),
         ],
         "profile": profile,
     }
@@ -120,6 +125,7 @@ def rr(
     *,
     seconds: float,
     to: str | None,
+    clients: int = 1,
     repeat: int,
     connect: bool = False,
     prove: str | None = None,
@@ -135,7 +141,7 @@ def rr(
     return {
         "name": "rr",
         "question": "How many requests do these flows get answered, how fast, and at what cost?",
-        "hosts": hosts_of(to),
+        "hosts": hosts_of(to, clients),
         "workload": {"kind": workload.name, "sender": "client", "receiver": "server", **settings},
         "factors": factors,
         "design": {"replicates": repeat},
@@ -145,9 +151,15 @@ def rr(
         "outcomes": [
             *outcomes_of_requests(levels),
             *(f"{host}.cpu_ns_per_operation" for host in ("client", "server")),
+            *outcomes_of_clients(clients),
         ],
         "profile": profile,
     }
+
+
+def outcomes_of_clients(clients: int) -> tuple[str, ...]:
+    """Return the outcomes worth showing of several clients of one server."""
+    return ("fairness", "slowest_client_ratio", "fastest_client_ratio") if clients > 1 else ()
 
 
 def outcomes_of_requests(levels: Mapping[str, Any]) -> list[str]:

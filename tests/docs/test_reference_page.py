@@ -55,15 +55,16 @@ def page() -> str:
         "## Hosts",
         table(("key", "access", "what it may be", "meaning"), host_rows()),
         "## Workloads on a network",
-        f"`kind`: {', '.join(f'`{w.name}`' for w in network)}, between `sender` and `receiver`;"
-        " where no kind is named, all have the key.",
+        f"`kind`: {', '.join(f'`{w.name}`' for w in network)}, from `sender` to `receiver`, one host or several each;\n"
+        "`between`: `all` of them, or `pairs` ([several hosts](../guides/many-hosts.md)). Where no kind is named, all have"
+        " the key.",
         table(("key", "what it may be", "left out", "meaning"), parameter_rows(network)),
         "## The workload `disk`",
         "`hosts`: who does it; `each`: settings of one of them.",
         table(("key", "what it may be", "left out", "meaning"), parameter_rows((WORKLOADS["disk"],))),
         "## The workloads `files` and `script`",
         "`files`: `hosts`, `program` a personality of Filebench. `script`: `profile`, `sender`,\n"
-        "`receiver`, `more_receivers`; of the keys of a network it has `path`, `link_*` and `*_quota`.\n"
+        "`receiver`; of the keys of a network it has `path`, `link_*` and `*_quota`.\n"
         "Variables of personality or profile are keys, too.",
         table(("key", "what it may be", "left out", "meaning"), parameter_rows((WORKLOADS["files"],))),
         *(

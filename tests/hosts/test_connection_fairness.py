@@ -27,7 +27,7 @@ def fairness_of(folder: Path, kind: str, settings: dict[str, Level]) -> float | 
             factors=(Factor("size", (64,)),),
             windows=Windows(50 * MS, 400 * MS, 50 * MS, 100 * MS),
         ),
-        workload=WorkloadSpec(kind, "client", "server", settings),
+        workload=WorkloadSpec(kind, ("client",), ("server",), settings),
         outcomes=("connection_fairness",),
         sensors=("cpu_times",),
         profile_hz=0,

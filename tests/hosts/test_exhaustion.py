@@ -66,7 +66,9 @@ def test_local_ports_that_run_out_are_named_and_the_next_trial_goes_well(program
         await testbed.recover(raised.value)
         assert (await trial(testbed, connections=4))["operations"] > 0
 
-    between(program, WorkloadSpec("stream", "client", "server", {"engine": "epoll", "size": 1000}), scenario)
+    between(
+        program, WorkloadSpec("stream", ("client",), ("server",), {"engine": "epoll", "size": 1000}), scenario
+    )
 
 
 def test_flows_without_a_port_are_counted_and_try_again(program: AgentProgram) -> None:
@@ -78,7 +80,7 @@ def test_flows_without_a_port_are_counted_and_try_again(program: AgentProgram) -
         assert counted["connect.without_port"] > 0
 
     settings = {"engine": "epoll", "size": 64, "response_size": 64}
-    between(program, WorkloadSpec("connect_request_response", "client", "server", settings), scenario)
+    between(program, WorkloadSpec("connect_request_response", ("client",), ("server",), settings), scenario)
 
 
 def test_a_script_says_where_its_ports_ran_out(program: AgentProgram) -> None:
@@ -91,4 +93,4 @@ def test_a_script_says_where_its_ports_ran_out(program: AgentProgram) -> None:
             await trial(testbed)
         assert "ip_local_port_range" in raised.value.advice
 
-    between(program, WorkloadSpec("script", "client", "server", {}, script), scenario)
+    between(program, WorkloadSpec("script", ("client",), ("server",), {}, script), scenario)

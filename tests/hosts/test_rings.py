@@ -38,7 +38,7 @@ def asked(**settings: Any) -> Experiment:
     kind = str(settings.pop("kind", "request_response"))
     answer = {"response_size": 1024} if kind == "request_response" else {}
     settings = {"transport": "udp", "connections": 16, "size": 512, **answer, **settings}
-    workload = WorkloadSpec(kind, "client", "server", settings)
+    workload = WorkloadSpec(kind, ("client",), ("server",), settings)
     made: Experiment = replace(found, workload=workload)
     return made
 

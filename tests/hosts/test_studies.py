@@ -218,6 +218,23 @@ def test_lock_manager(tmp_path: Path) -> None:
         assert wall["loads"] == [1, 4, 16]
 
 
+def test_lock_manager_of_eighteen_hosts(tmp_path: Path) -> None:
+    changes = {
+        "limits:": "",
+        "    connections:": "    connections: [1]",
+        "  design:": "  design: {replicates: 1}",
+    }
+    points = campaign_of("lock-manager-clients.yaml", changes, tmp_path)
+    assert {point["levels"]["transport"] for point in points} == {"udp", "tcp"}
+    for point in points:
+        outcomes = {name: found["estimate"] for name, found in point["outcomes"].items()}
+        # The server's one thread computes 20 us for each answer.
+        assert 0 < outcomes["operations_per_s"] <= 50_000 * 1.01
+        assert 1 / 18 <= outcomes["fairness"] <= 1
+        each = [outcomes[f"client-{number}.operations_per_s"] for number in range(1, 19)]
+        assert sum(each) == pytest.approx(outcomes["operations_per_s"], rel=0.1)
+
+
 def test_request_cost(tmp_path: Path) -> None:
     # Half of the factors: the shape of the whole design is that of its plan.
     changes = {"  response_size: [": "  response_size: [512B]", "  design: {": "  design: {replicates: 1}"}

@@ -14,10 +14,10 @@ import jsonschema
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from iodyno.analysis.storage.fairness import jain, slowest
 from places import PROGRAM, run
 
 from iodyno.analysis.dataset import Dataset, read_dataset
+from iodyno.analysis.fairness import jain, slowest
 from iodyno.analysis.summary import CampaignSummary, analyse
 from iodyno.core.errors import TrialError
 from iodyno.core.experiment import Experiment, HostSpec

@@ -29,8 +29,8 @@ def campaign(
     hosts = {name: HostSpec(name, "simulated", {"truth": truth}) for name in ("client", "server")}
     workload = WorkloadSpec(
         "request_response",
-        "client",
-        "server",
+        ("client",),
+        ("server",),
         {"rate": rate, "arrivals": "poisson", "connections": connections, "engine": "epoll"},
     )
     asked = experiment(

@@ -21,7 +21,7 @@ def experiment(spec: DesignSpec, *level_counts: int) -> Experiment:
         name="made",
         question="",
         hosts={name: HostSpec(name, "local") for name in ("a", "b")},
-        workload=WorkloadSpec("stream", "a", "b"),
+        workload=WorkloadSpec("stream", ("a",), ("b",)),
         factors=tuple(
             Factor(name, tuple(range(1, n + 1))) for name, n in zip(names, level_counts, strict=False)
         ),

@@ -272,7 +272,7 @@ def open_campaign(tmp_path_factory: pytest.TempPathFactory) -> Path:
             factors=(Factor("rate", (2000, 5000, 8000, 11_000, 13_000, 15_000, 40_000)),),
             windows=Windows(100 * MS, 1_200 * MS, 50 * MS, 300 * MS),
         ),
-        workload=WorkloadSpec("request_response", "client", "server", settings),
+        workload=WorkloadSpec("request_response", ("client",), ("server",), settings),
         design=DesignSpec(replicates=4, seed=1),
     )
     program = AgentProgram(Path("/nowhere"), "0" * 64, "b")

@@ -54,8 +54,8 @@ def test_hosts_on_one_machine_divide_its_cpus(
 
 
 def test_one_netns_host_alone_is_a_mistake_in_the_experiment() -> None:
-    with pytest.raises(ExperimentError, match=r"joins two hosts, .*, found client"):
-        asyncio.run(open_hosts({"client": HostSpec("client", "netns")}))
+    with pytest.raises(ExperimentError, match=r"with each other, found client"):
+        asyncio.run(open_hosts({"client": HostSpec("client", "netns")}, [("client", "server")]))
 
 
 # ---- the agent's program ----

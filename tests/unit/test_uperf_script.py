@@ -290,7 +290,7 @@ def test_each_remote_host_is_a_host_that_gets_what_is_its_own() -> None:
     profile = parse_profile(SEVERAL)
     keys = experiment_keys(profile, {"h1": "db.example"})
     assert keys["hosts"] == {name: {"access": "netns"} for name in ("client", "h1", "server-2")}
-    assert (keys["workload"]["receiver"], keys["workload"]["more_receivers"]) == ("h1", ["server-2"])
+    assert keys["workload"]["receiver"] == ["h1", "server-2"]
     experiment = parse_experiment(experiment_text(keys), environment={})
     assert experiment.workload.receivers == ("h1", "server-2")
     settings = experiment.settings({})
@@ -332,10 +332,10 @@ def test_hosts_that_are_too_few_or_share_what_they_open_are_an_error() -> None:
         experiment_keys(parse_profile(accepted), {"h1": "x"})
     workload = {
         **experiment_keys(parse_profile(SEVERAL), {"h1": "x"})["workload"],
-        "more_receivers": ["h1", "nobody"],
+        "receiver": ["h1", "h1", "nobody"],
     }
     keys = {**experiment_keys(parse_profile(SEVERAL), {"h1": "x"}), "workload": workload}
-    with pytest.raises(ExperimentError, match="which is an end already") as raised:
+    with pytest.raises(ExperimentError, match="a second time") as raised:
         parse_experiment(experiment_text(keys), environment={})
     assert "nobody" in str(raised.value)
 

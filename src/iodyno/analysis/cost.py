@@ -452,7 +452,7 @@ def _uncertainty(each: Sequence[float], known: float) -> float:
 def _rate(trial: Trial, host: HostData, unit: Unit, spans_ns: Mapping[int, int]) -> _Rate | str:
     """Units per ns, for readings that are of `spans_ns` each; a sentence when there were none."""
     if unit == "packet":
-        device, packets = flows.device_packets(host)
+        device, packets = flows.device_packets(trial, host)
         if device is None:
             return host.why_missing(flows.DEVICES)
         total, span = (sum(part) for part in zip(*((count, ns) for _, count, ns in packets), strict=True))
@@ -468,9 +468,10 @@ def _rate(trial: Trial, host: HostData, unit: Unit, spans_ns: Mapping[int, int])
         clients_of(trial, host) if trial.clients else trial.end("send" if unit == "operation" else "receive")
     )
     shares = any(other.machine == host.machine for other in trial.hosts.values() if other is not host)
-    if unit != "operation" and host.role == "receive" and trial.receivers > 1 and not shares:
-        # Of several that receive, each with CPUs of its own, each has what passed between it and the sender.
-        end = trial.with_what_came(host.name)
+    counts_own = host.role == "send" or (host.role == "receive" and unit != "operation")
+    if counts_own and trial.several(host.role) and not shares:
+        # Of several with CPUs of their own, each has what passed between it and the other ends.
+        end = trial.share_of(host)
     if end is None:
         return "the trial has no sender" if unit == "operation" else "the trial has no receiver"
     counts = {

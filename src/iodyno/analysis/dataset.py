@@ -11,11 +11,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from iodyno.analysis import arrivals
+from iodyno.analysis import alike, arrivals
 from iodyno.analysis.host_data import ClassCounts as ClassCounts
 from iodyno.analysis.host_data import HostData as HostData
 from iodyno.analysis.host_data import Reading as Reading
-from iodyno.analysis.host_data import merged_histograms
 from iodyno.analysis.records import Part, Record, parts_together
 from iodyno.core.asked import asked
 from iodyno.core.limiter import Perturbation
@@ -41,6 +40,8 @@ class Trial:
     `perturbation`: what a trial of a proof changed; None in a trial of the design. `bystanders`: the same trial as
     workloads beside had it, by name, with hosts that read no sensors. `clients`: the hosts of a load that
     needs no other end, all of them; of those on one machine only the first is in `hosts`, as it reads the machine for all.
+    `members`: the hosts of ends of a load on connections that have several; of those on one machine `hosts` has one for all,
+    `groups` says of which end each is.
     """
 
     name: str
@@ -60,6 +61,8 @@ class Trial:
     perturbation: Perturbation | None = None
     bystanders: dict[str, Trial] = field(default_factory=dict)
     clients: dict[str, HostData] = field(default_factory=dict)
+    members: dict[str, HostData] = field(default_factory=dict)
+    groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def finished(self) -> bool:
@@ -85,9 +88,14 @@ class Trial:
         return int(asks.get("response_bytes", 0)) if asks else 0
 
     @property
-    def receivers(self) -> int:
-        """Number of hosts that receive: several only in a script that names them."""
-        return sum(host.role == "receive" for host in self.hosts.values())
+    def connections(self) -> int:
+        """Connections of all senders."""
+        jobs = (host.manifest.get("job") or {} for host in self.hosts.values() if host.role == "send")
+        return sum(job.get("connections", 0) for job in jobs) or int(self.settings.get("connections", 1))
+
+    def several(self, role: str) -> bool:
+        """Tell whether several hosts with CPUs of their own have that role."""
+        return sum(host.role == role for host in self.hosts.values()) > 1
 
     def beside_readings(self, end: HostData, spans_ns: Mapping[int, int]) -> dict[int, int]:
         """Nanoseconds that the work of each measured record of `end` stands for beside readings of a sensor, each of which is of
@@ -116,8 +124,25 @@ class Trial:
         found = clients_together(ends) if ends else None
         if found is None or role != "receive" or not (self.response_bytes or self.direction == "both"):
             return found
-        asks = next((host for host in self.hosts.values() if host.role == "send"), None)
-        return None if asks is None else self._both_ways(found, asks)
+        asking = {name: host for name, host in self.hosts.items() if host.role == "send"}
+        return self._both_ways(found, clients_together(asking)) if asking else None
+
+    def end_alone(self, role: str) -> HostData | None:
+        """The hosts with this role, with what they got themselves."""
+        hosts = {name: host for name, host in self.hosts.items() if host.role == role}
+        return clients_together(hosts) if hosts else None
+
+    def share_of(self, host: HostData) -> HostData:
+        """A host of an end that has several, with what passed between it and the other ends: of requests, the answers too."""
+        host = self.with_what_came(host.name) if host.name in self.hosts else host
+        answer = self.response_bytes
+        if not answer:
+            return host
+        kept: HostData | None = host.derived.get(("share",))
+        if kept is None:
+            records = [replace(r, bytes=r.bytes + r.operations * answer, parts=()) for r in host.records]
+            kept = host.derived["share",] = replace(host, records=records, derived={}, fetch=None, made_of=())
+        return kept
 
     def with_what_came(self, name: str) -> HostData:
         """A host; of those that receive in a script with what it and the other end got of what passed between them."""
@@ -190,9 +215,18 @@ class Dataset:
 
     @property
     def hosts(self) -> Mapping[str, Mapping[str, Any]]:
-        """Facts known of each host."""
-        found = self.header.get("hosts", {})
-        return found if isinstance(found, Mapping) else {}
+        """Facts known of each host; of several that are one in the trials, those of the first."""
+        found = _known_hosts(self.header)
+        one_of = {host: name for name, hosts in _machines_of(self.header).items() for host in hosts}
+        known: dict[str, Mapping[str, Any]] = {}
+        for host, facts in found.items():
+            known.setdefault(one_of.get(host, host), facts)
+        return known
+
+    @property
+    def members(self) -> Mapping[str, tuple[str, ...]]:
+        """The hosts of the ends that have several, by the name of the end."""
+        return alike.groups_of(self.experiment.get("workload") or {})
 
     @property
     def calibration(self) -> Mapping[str, Mapping[str, Any]]:
@@ -221,23 +255,7 @@ def _merged(hosts: Sequence[HostData]) -> HostData:
     first = hosts[0]
     name = ", ".join(host.name for host in hosts) if first.role == "receive" else "clients"
     found = HostData(name, first.role, first.cpus, first.manifest, machine=first.machine)
-    by_index: dict[int, list[Record]] = {}
-    for record in (record for host in hosts for record in host.records):
-        by_index.setdefault(record.index, []).append(record)
-    counts = ("bytes", "operations", "connections_active", "connections_lost")
-    for _, records in sorted(by_index.items()):
-        sums = {name: sum(getattr(record, name) for record in records) for name in counts}
-        found.records.append(replace(records[0], **sums, parts=parts_together(records)))
-    found.histograms = merged_histograms([host.histograms for host in hosts])
-    for name in dict.fromkeys(name for host in hosts for name in host.more_histograms):
-        found.more_histograms[name] = merged_histograms([h.more_histograms.get(name, {}) for h in hosts])
-    for name in dict.fromkeys(name for host in hosts for name in host.classes):
-        into = found.classes.setdefault(name, {})
-        for index, one in (item for host in hosts for item in host.classes.get(name, {}).items()):
-            had = into.get(index, ClassCounts(0, 0, 0))
-            into[index] = ClassCounts(
-                had.bytes + one.bytes, had.operations + one.operations, had.errors + one.errors
-            )
+    alike.add_rows(found, hosts)
     for host in hosts:
         for index, reading in host.readings.get("arrivals", {}).items():
             kept = found.readings.setdefault("arrivals", {})
@@ -284,6 +302,23 @@ def read_dataset(folder: Path | str) -> Dataset:
     )
 
 
+def _known_hosts(header: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
+    found = header.get("hosts", {})
+    return found if isinstance(found, Mapping) else {}
+
+
+def _groups_of(header: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
+    return alike.groups_of((header.get("experiment") or {}).get("workload") or {})
+
+
+def _machines_of(header: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
+    """The hosts that are one in the trials, by the name that they have together."""
+    if not (groups := _groups_of(header)):
+        return {}
+    known = _known_hosts(header)
+    return alike.on_one_machine(groups, {n: _machine(n, _cpus(n, {}, header), header) for n in known})
+
+
 def _trial(stored: StoredTrial, header: Mapping[str, Any]) -> Trial:
     manifest = stored.manifest
     reason = manifest.get("reason")
@@ -318,10 +353,28 @@ def _trial(stored: StoredTrial, header: Mapping[str, Any]) -> Trial:
         if machines.index(host.machine) != place
     ]
     found.hosts = {name: host for name, host in found.hosts.items() if name not in followers}
+    found.groups = _groups_of(header)
+    found.members = {
+        name: found.hosts[name] for group in found.groups.values() for name in group if name in found.hosts
+    }
+    for together, among in _machines_of(header).items() if found.hosts else ():
+        one = alike.as_one(together, [found.hosts[name] for name in among])
+        # In the place of the first of them.
+        found.hosts = {
+            one.name if name == among[0] else name: one if name == among[0] else host
+            for name, host in found.hosts.items()
+            if name == among[0] or name not in among
+        }
     if stored.counts:
         found.bystanders = {
             name: replace(
-                found, manifest=each, settings=each["settings"], hosts=_hosts(each, header), warnings=()
+                found,
+                manifest=each,
+                settings=each["settings"],
+                hosts=_hosts(each, header),
+                warnings=(),
+                members={},
+                groups={},
             )
             for name, each in bystanders_of(manifest).items()
         }

@@ -1,11 +1,15 @@
-"""Fairness of service to the clients of one trial."""
+"""Fairness of service to the clients of one trial: of a load that needs no other end, or of the end of a network that has several
+hosts; where both have, of the senders.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from iodyno.analysis.dataset import HostData, Trial
 from iodyno.analysis.measured import Measured, missing
+from iodyno.analysis.records import Record
+from iodyno.core.workload import STREAM
 
 _ONE = "there is one client: nobody to share with"
 
@@ -23,7 +27,7 @@ def jain(rates: Sequence[float]) -> float | None:
 
 
 def fairness(trial: Trial) -> Measured:
-    """Jain's index of the operations per second of the clients that were there to the end."""
+    """Jain's index of the rates of the clients that were there to the end."""
     clients = _present(trial)
     if len(clients) < 2:
         return missing(_why_one(trial))
@@ -31,7 +35,7 @@ def fairness(trial: Trial) -> Measured:
     if whole is None:
         return missing("no operation was completed in the measured window")
     by_index = [
-        {r.index: r.operations / r.span_ns for r in client.measured if r.span_ns} for client in clients
+        {r.index: _done(client, r) / r.span_ns for r in client.measured if r.span_ns} for client in clients
     ]
     shared = sorted(set.intersection(*(set(rates) for rates in by_index)))
     each = (jain([rates[index] for rates in by_index]) for index in shared)
@@ -40,15 +44,21 @@ def fairness(trial: Trial) -> Measured:
 
 def slowest_ratio(trial: Trial) -> Measured:
     """Rate of the slowest client over the mean of all that were there to the end."""
+    return _over_mean(trial, min)
+
+
+def fastest_ratio(trial: Trial) -> Measured:
+    """Rate of the fastest client over the mean of all that were there to the end."""
+    return _over_mean(trial, max)
+
+
+def _over_mean(trial: Trial, pick: Callable[[Sequence[float]], float]) -> Measured:
     clients = _present(trial)
     if len(clients) < 2:
         return missing(_why_one(trial))
-    rates = {client.name: _rate(client) for client in clients}
-    mean = sum(rates.values()) / len(rates)
-    slowest = min(rates, key=lambda name: rates[name])
-    if not mean:
-        return missing("nothing was done")
-    return Measured(rates[slowest] / mean, note=_of_whom(trial))
+    rates = [_rate(client) for client in clients]
+    mean = sum(rates) / len(rates)
+    return Measured(pick(rates) / mean, note=_of_whom(trial)) if mean else missing("nothing was done")
 
 
 def slowest(trials: Sequence[Trial]) -> tuple[str, float] | None:
@@ -75,11 +85,21 @@ def _lost(trial: Trial) -> set[str]:
 def _present(trial: Trial) -> list[HostData]:
     """The clients that were not lost on the way: with those, the others had another share than before."""
     lost = _lost(trial)
-    return [client for name, client in trial.clients.items() if name not in lost]
+    return [client for name, client in _clients(trial).items() if name not in lost]
+
+
+def _clients(trial: Trial) -> Mapping[str, HostData]:
+    """All that are served alike."""
+    if trial.clients:
+        return trial.clients
+    ends: dict[str, dict[str, HostData]] = {"send": {}, "receive": {}}
+    for name, host in trial.members.items():
+        ends[host.role][name] = host
+    return ends["send"] or ends["receive"]
 
 
 def _of_whom(trial: Trial) -> str:
-    lost = sorted(_lost(trial) & trial.clients.keys())
+    lost = sorted(_lost(trial) & _clients(trial).keys())
     return f"without {', '.join(lost)}, lost on the way" if lost else ""
 
 
@@ -89,5 +109,11 @@ def _why_one(trial: Trial) -> str:
 
 
 def _rate(client: HostData) -> float:
-    """Operations per ns of the measured window."""
-    return sum(r.operations for r in client.measured) / client.measured_ns if client.measured_ns else 0.0
+    """Operations, or bytes of a stream, per ns of the measured window."""
+    return sum(_done(client, r) for r in client.measured) / client.measured_ns if client.measured_ns else 0.0
+
+
+def _done(client: HostData, record: Record) -> int:
+    # Of a stream, the two ends do not count the same operations: who reads takes what has come.
+    of_stream = (client.manifest.get("job") or {}).get("workload") == STREAM.name
+    return record.bytes if of_stream else record.operations

@@ -6,6 +6,8 @@ of the network device that carried most.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from iodyno.analysis.dataset import HostData, Trial
 from iodyno.analysis.measured import Measured, missing, total_ratio
 
@@ -14,6 +16,8 @@ ANSWERS_MOST = 0.01
 """Part of what came that may have payload while all of it counts as acknowledgements (chosen: it moves the ratio as far)."""
 DEVICES = "net_devices"
 """Sensor that counts what network devices carry."""
+_CARRIES = 0.01
+"""Part of what the device with most carried from which on another one carries the load too (chosen: clients that starve)."""
 
 
 def retransmits_per_segment(trial: Trial) -> Measured:
@@ -49,16 +53,20 @@ def sndbuf_limited_ratio(trial: Trial) -> Measured:
 def device_segment_bytes(trial: Trial) -> Measured:
     """Bytes per packet that the sender handed to the device which sent most: how well offloading works."""
     sender = trial.end("send")
-    device = data_device(sender) if sender else None
-    if sender is None or device is None:
+    devices = data_devices(trial, sender) if sender else []
+    if sender is None or not devices:
         return missing(sender.why_missing(DEVICES) if sender else "the trial has no sender")
-    keys = (("net.tx_bytes", device), ("net.tx_packets", device))
+    metrics, name = ("net.tx_bytes", "net.tx_packets"), named(devices)
+    keys = [(metric, device) for metric in metrics for device in devices]
     readings = [r for r in sender.measured_readings(DEVICES) if all(key in r.values for key in keys)]
-    others = "acknowledgements count too" if device == "dev=lo" else "link headers count too"
+    others = "acknowledgements count too" if devices == ["dev=lo"] else "link headers count too"
+    bytes_of, packets_of = (
+        [sum(r.values[metric, device] for device in devices) for r in readings] for metric in metrics
+    )
     return total_ratio(
-        [(r.values[keys[0]], r.values[keys[1]]) for r in readings],
-        note=device.removeprefix("dev="),
-        assumptions=(f"everything that {device.removeprefix('dev=')} sent belongs to the trial; {others}",),
+        list(zip(bytes_of, packets_of, strict=True)),
+        note=name,
+        assumptions=(f"everything that {name} sent belongs to the trial; {others}",),
     )
 
 
@@ -68,15 +76,31 @@ def data_device(host: HostData, metric: str = "net.tx_bytes") -> str | None:
     return max(grown, key=lambda label: grown[label]) if any(grown.values()) else None
 
 
-def device_packets(host: HostData) -> tuple[str | None, list[tuple[int, int, int]]]:
-    """The device that carried most, and per measured record: its index, packets sent and received, nanoseconds."""
+def data_devices(trial: Trial, host: HostData, metric: str = "net.tx_bytes") -> list[str]:
+    """Labels of the devices that carry the data of `host`: the one that carried most; of several hosts at an end, to each of
+    which another device may lead, all but the loopback that carried something to speak of.
+    """
+    most = data_device(host, metric)
+    if most is None or not trial.groups or most == "dev=lo":
+        return [] if most is None else [most]
+    grown = {label: host.growth(DEVICES, metric, label) or 0 for label in host.labels(DEVICES, metric)}
+    return [label for label, growth in grown.items() if label != "dev=lo" and growth > _CARRIES * grown[most]]
+
+
+def named(devices: Sequence[str]) -> str:
+    """Name of a device, or number of several."""
+    return devices[0].removeprefix("dev=") if len(devices) == 1 else f"{len(devices)} devices"
+
+
+def device_packets(trial: Trial, host: HostData) -> tuple[str | None, list[tuple[int, int, int]]]:
+    """The devices that carry the data, and per measured record: its index, packets sent and received, nanoseconds."""
     metric = "net.rx" if host.role == "receive" else "net.tx"
-    device = data_device(host, f"{metric}_bytes")
-    if device is None:
+    devices = data_devices(trial, host, f"{metric}_bytes")
+    if not devices:
         return None, []
     # What the loopback sends is what it receives: each packet is counted twice there.
-    ways = ("net.tx",) if device == "dev=lo" else ("net.tx", "net.rx")
-    keys = [(f"{way}_packets", device) for way in ways]
+    ways = ("net.tx",) if devices == ["dev=lo"] else ("net.tx", "net.rx")
+    keys = [(f"{way}_packets", device) for way in ways for device in devices]
     readings = host.readings[DEVICES]
     known = [(r.index, readings[r.index]) for r in host.measured if r.index in readings]
     found = [
@@ -84,7 +108,7 @@ def device_packets(host: HostData) -> tuple[str | None, list[tuple[int, int, int
         for index, reading in known
         if reading.span_ns > 0 and all(key in reading.values for key in keys)
     ]
-    return device.removeprefix("dev="), found
+    return named(devices), found
 
 
 def _flow_ratio(trial: Trial, above: str, below: str, counted: str = "") -> Measured:

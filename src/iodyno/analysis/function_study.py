@@ -13,6 +13,7 @@ from iodyno.analysis.function_change import ProfileChange, profile_change, why_n
 from iodyno.analysis.functions import PointProfile, Profiles, profiles_at
 from iodyno.analysis.mechanisms import Mechanism, MechanismChange, mechanism_changes, mechanisms
 from iodyno.analysis.stacks import read_stacks
+from iodyno.core.experiment import stored_ends
 from iodyno.core.workload import Level
 
 CONTRASTS_MOST = 3
@@ -82,8 +83,10 @@ def study_functions(dataset: Dataset, points: Collection[str] | None = None) -> 
     if not profiles:
         return FunctionStudy(profiles)
     factors = [factor for factor in factors_of(dataset) if factor.varies]
-    sender = str((dataset.experiment.get("workload") or {}).get("sender", ""))
-    hosts = sorted(dataset.hosts, key=lambda name: name != sender)
+    workload = dataset.experiment.get("workload") or {}
+    senders, _ = stored_ends(workload)
+    sending = {*senders, *(name for name, among in dataset.members.items() if among == senders)}
+    hosts = sorted(dataset.hosts, key=lambda name: name not in sending)
     asked = dataset.experiment.get("explain") or {}
     pairs = _pairs([p for (_, host), p in profiles.found.items() if host == hosts[0]], factors, asked)
     contrasts = [

@@ -50,7 +50,7 @@ def messages(trial: Trial) -> Measured:
     if receiver is None or not isinstance(size, int) or size < 1:
         return missing("the trial has no receiver, or its messages have no fixed size")
     if trial.response_bytes:
-        receiver = trial.hosts[receiver.name]
+        receiver = trial.end_alone("receive") or receiver
     parts = [(record.bytes / size, record.span_ns) for record in receiver.measured]
     at_once = min(size, _SEGMENTS_BYTES) / size
     return total_ratio(parts, scale=1e9, at_once=0 if operations_of(receiver.manifest) else at_once)
@@ -69,7 +69,7 @@ def connection_fairness(trial: Trial) -> Measured:
     if end is None:
         return missing("the trial lacks an end")
     result = end.manifest.get("result") or {}
-    if int(trial.settings.get("connections", 1)) < 2:
+    if trial.connections < 2:
         return missing("there is one connection: nobody to share with")
     if "connection_fairness_ppb" not in result:
         return missing("the agent that carried this out did not tell it")

@@ -114,8 +114,7 @@ class HeldRows:
 
     def _let_go(self) -> None:
         for trial in self._held.values():
-            for host in _hosts_of(trial):
-                host.without_rows()
+            _without_rows(trial)
         self._held, self._rows = {}, 0
 
     def _fetch(self, trial: Trial) -> None:
@@ -129,8 +128,7 @@ class HeldRows:
         while self._held and self._rows + rows > ROWS_HELD:
             gone = self._held.pop(next(iter(self._held)))
             self._rows -= self._rows_in(gone.name)
-            for host in _hosts_of(gone):
-                host.without_rows()
+            _without_rows(gone)
         self._fill(wanted)
         for each in wanted:
             self._held[each.name] = each
@@ -148,9 +146,15 @@ class HeldRows:
 def _hosts_of(trial: Trial) -> list[HostData]:
     """All that a trial has rows of, each once: of clients on one machine `hosts` has the first alone."""
     beside = [host for each in trial.bystanders.values() for host in each.hosts.values()]
-    return list(
-        {id(host): host for host in (*trial.hosts.values(), *trial.clients.values(), *beside)}.values()
-    )
+    own = [host for host in trial.hosts.values() if not host.made_of]
+    every = (*own, *trial.clients.values(), *trial.members.values(), *beside)
+    return list({id(host): host for host in every}.values())
+
+
+def _without_rows(trial: Trial) -> None:
+    """Lets go of all rows of a trial, and of what was made of them."""
+    for host in (*_hosts_of(trial), *trial.hosts.values()):
+        host.without_rows()
 
 
 def fill(
@@ -183,7 +187,7 @@ def fill(
     def end_of(trial: str, host: str) -> HostData:
         beside, name = split_beside(host)
         found = by_name[trial].bystanders.get(beside) if beside else by_name[trial]
-        end = found and (found.hosts.get(name) or found.clients.get(name))
+        end = found and (found.members.get(name) or found.hosts.get(name) or found.clients.get(name))
         if not end:
             raise StoreError(
                 f"is not what was written: hosts: it lacks {host}, of which the trial {trial} has records",

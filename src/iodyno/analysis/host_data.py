@@ -41,6 +41,7 @@ class HostData:
 
     `derived` keeps what many outcomes are made from, so that it is worked out once. `fetch`: reads the rows of the trial, where
     the campaign has more of them than are held at a time (`held_rows`); `kept`: what was worked out of rows that may be gone.
+    `made_of`: the hosts that it stands for (`alike`).
     """
 
     name: str
@@ -58,6 +59,7 @@ class HostData:
     derived: dict[tuple[object, ...], Any] = field(default_factory=dict, repr=False, compare=False)
     fetch: Callable[[], None] | None = field(default=None, repr=False, compare=False)
     kept: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
+    made_of: tuple[HostData, ...] = field(default=(), repr=False, compare=False)
 
     def __getattr__(self, name: str) -> Any:
         # Asked only for what is not there: rows that are read again.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 
 from iodyno.analysis import (
@@ -15,6 +15,7 @@ from iodyno.analysis import (
     fairness,
     flows,
     goodput,
+    members,
     observer,
     stalls,
 )
@@ -22,7 +23,7 @@ from iodyno.analysis.cost import CostBasis, Unit
 from iodyno.analysis.cpu_classes import BUSY_CLASSES
 from iodyno.analysis.dataset import Trial
 from iodyno.analysis.measured import Measured, missing
-from iodyno.core.outcome import OF_BYSTANDER, OUTCOMES, not_of
+from iodyno.core.outcome import OF_BYSTANDER, OF_MEMBER, OF_SEVERAL, OUTCOMES, not_of
 from iodyno.core.volume import ROLES, SERVER
 from iodyno.loads.disk.analysis import block_times, cache, classes, devices, memory, roles
 from iodyno.loads.disk.core.outcomes import NAMES_OF_DISKS, SERVER_BYTES
@@ -121,6 +122,13 @@ OF_TRIAL: Mapping[str, Callable[[Trial], Measured]] = {
     "start_skew_ns": _start_skew,
     "observer_cost_ratio": observer.costliest_cost_ratio,
 }
+
+OF_SEVERAL_HOSTS: Mapping[str, Callable[[Trial], Measured]] = {
+    "fairness": fairness.fairness,
+    "slowest_client_ratio": fairness.slowest_ratio,
+    "fastest_client_ratio": fairness.fastest_ratio,
+}
+"""Outcomes of a trial on connections that has several hosts at an end."""
 
 OF_HOST: Mapping[str, Callable[[Trial, str, CostBasis], Measured]] = {
     "cycles_per_kib": cost.cycles_per_kib,
@@ -267,6 +275,11 @@ def measure(trial: Trial, basis: CostBasis) -> dict[str, Measured]:
     found = {name: measure_one(trial) for name, measure_one in OF_TRIAL.items() if name not in others}
     for host in trial.hosts:
         found |= {f"{host}.{name}": measure_one(trial, host, basis) for name, measure_one in OF_HOST.items()}
+    if trial.groups:
+        found |= {name: measure_one(trial) for name, measure_one in OF_SEVERAL_HOSTS.items()}
+        for host in named_hosts(trial.hosts, trial.groups):
+            names = OF_MEMBER if host in trial.hosts else (*OF_MEMBER, *OF_HOST)
+            found |= {f"{host}.{name}": _of_member(trial, host, name, basis) for name in names}
     for beside, its in trial.bystanders.items():
         found |= {
             f"{beside}.{name}": OF_TRIAL[name](its) for name in OF_BYSTANDER if name not in not_of(its.kind)
@@ -278,13 +291,31 @@ def measure_named(trial: Trial, outcome: str, basis: CostBasis) -> Measured:
     """One outcome of a finished trial, by its name with its host."""
     host, _, name = outcome.rpartition(".")
     of_trial, of_host = (OF_DISK_TRIAL, OF_DISK_HOST) if trial.clients else (OF_TRIAL, OF_HOST)
+    if trial.groups and name in (OF_MEMBER if host else OF_SEVERAL):
+        return _of_member(trial, host, name, basis) if host else OF_SEVERAL_HOSTS[name](trial)
     if name not in (of_host if host else of_trial):
         return missing(f"a load of this kind has no {outcome}")
     if not host:
         return of_trial[name](trial)
-    return (
-        of_host[name](trial, host, basis) if host in trial.hosts else _of_follower(trial, host, name, basis)
-    )
+    if host in trial.hosts:
+        return of_host[name](trial, host, basis)
+    if trial.groups:
+        return _of_member(trial, host, name, basis)
+    return _of_follower(trial, host, name, basis)
+
+
+def named_hosts(hosts: Iterable[str], groups: Mapping[str, Sequence[str]]) -> list[str]:
+    """Every name that an outcome of a load with several hosts at an end may have before it."""
+    return list(dict.fromkeys((*hosts, *groups, *(name for group in groups.values() for name in group))))
+
+
+def _of_member(trial: Trial, host: str, name: str, basis: CostBasis) -> Measured:
+    """Of one of several hosts, or of all of them: what it counts itself, and what it costs where that can be told."""
+    if name == "goodput_bits_per_s":
+        return members.goodput(trial, host)
+    if name in OF_MEMBER:
+        return members.counted(trial, host, OF_TRIAL[name])
+    return members.cost(trial, host, lambda one: OF_HOST[name](trial, one, basis), OUTCOMES[name].unit)
 
 
 def _of_follower(trial: Trial, host: str, name: str, basis: CostBasis) -> Measured:

@@ -18,7 +18,7 @@ from iodyno.analysis.cpu_classes import (
     Accounting,
 )
 from iodyno.analysis.dataset import HostData, Trial
-from iodyno.analysis.flows import DEVICES, data_device
+from iodyno.analysis.flows import DEVICES, data_devices, named
 from iodyno.analysis.measured import Measured
 from iodyno.core.outcome import OUTCOMES
 from iodyno.core.path import OWN_KERNEL
@@ -112,8 +112,8 @@ def check_cost(trial: Trial, measured: Mapping[str, Measured], basis: CostBasis)
     worked_ns = sum(span_ns for _, span_ns in worked(trial, receiver, transfers=True))
     kib_per_s = rate.value / 8192 * worked_ns / receiver.measured_ns
     for name, host in trial.hosts.items() if basis.tier == "tsc" else ():
-        # Of several that receive, each may have the cost of its own bytes.
-        if trial.receivers > 1 and host.role == "receive":
+        # Of several that do the same, each may have the cost of its own bytes.
+        if trial.several(host.role):
             continue
         hz, known = basis.tsc_hz.get(name), ("cycles_per_kib", "cpu_busy_ratio", "cpu_other_ratio")
         cycles, busy, other = (getattr(measured.get(f"{name}.{key}"), "value", None) for key in known)
@@ -170,8 +170,8 @@ def _bytes(trial: Trial) -> Iterator[Warning]:
         if received > sent:
             text = f"received {received} bytes, more than the {sent} that were sent"
             yield Warning(WarningCode.PHYSICS, text, trial.name)
-    device = data_device(receiver, "net.rx_bytes")
-    if device is None or _speaks(receiver, "unix", "vsock"):  # bytes that no device carries
+    devices = data_devices(trial, receiver, "net.rx_bytes")
+    if not devices or _speaks(receiver, "unix", "vsock"):  # bytes that no device carries
         return
     # From the start of the load: what lay in receive buffers when the measured window began came in before it.
     load = [record for record in receiver.records if record.index <= receiver.measured[-1].index]
@@ -181,13 +181,15 @@ def _bytes(trial: Trial) -> Iterator[Warning]:
     metrics = ("net.rx_bytes", "net.tx_bytes") if both_ways else ("net.rx_bytes",)
     readings = receiver.readings.get(DEVICES, {})
     found = [readings[record.index].values for record in load if record.index in readings]
-    wire = sum(values.get((metric, device), 0) for values in found for metric in metrics)
+    wire = sum(
+        values.get((metric, device), 0) for values in found for metric in metrics for device in devices
+    )
     ready = receiver.manifest.get("ready") or {}
     buffer = (ready.get("socket") or {}).get("receive_buffer_bytes") or _BUFFER_MAX
     # The device and the load are read one after the other: what one buffer holds may come between the two.
     held = buffer * int(ready.get("connections") or 0) + 0.01 * delivered
     if wire + held < delivered:
-        name = device.removeprefix("dev=")
+        name = named(devices)
         way = "carried" if both_ways else "received"
         text = f"{name} {way} {wire} bytes, fewer than the {delivered} delivered"
         yield Warning(WarningCode.PHYSICS, text, trial.name)
@@ -231,7 +233,6 @@ def _speaks(host: HostData, *protocols: str) -> bool:
 def _little(trial: Trial, hello: Mapping[str, Mapping[str, Any]]) -> Iterator[Warning]:
     """N = X (R + Z): with blocking threads every connection always is in a write, or between two of them."""
     sender = trial.end("send")
-    connections = trial.settings.get("connections")
     lost = sender and any(record.connections_lost for record in sender.measured)
     if (
         sender is None
@@ -239,14 +240,14 @@ def _little(trial: Trial, hello: Mapping[str, Mapping[str, Any]]) -> Iterator[Wa
         or trial.settings.get("engine") != "threads"
         # What another way to make the calls hands over together has the time of all.
         or trial.settings.get("client_engine", "threads") != "threads"
-        or not isinstance(connections, int)
+        or not isinstance(trial.settings.get("connections"), int)
         # Messages of one call have its time each, and requests that were lost have none.
         or trial.settings.get("syscalls") in ("batch", "segments")
         or sender.batches
         or sender.growth("datagram", "datagram.lost")
     ):
         return
-    connections *= int(trial.settings.get("queue_depth", 1))
+    connections = trial.connections * int(trial.settings.get("queue_depth", 1))
     times = sender.all_times()
     if not times.count or not sender.measured_ns:
         return

@@ -24,6 +24,7 @@ from iodyno.analysis.seen_trials import Seen, look_at, trial_warnings
 from iodyno.analysis.stacks import what_lacks
 from iodyno.analysis.wall import Wall, walls_of
 from iodyno.core.decision import Rule, Standing, UntilSpec
+from iodyno.core.experiment import stored_ends
 from iodyno.core.limiter import UNKNOWN, Finding, Verdict
 from iodyno.core.outcome import OUTCOMES, Estimate, bystanders_of
 from iodyno.core.search import Found, Goal, SearchSpec
@@ -475,8 +476,8 @@ def _host(
     path = known.get("path")
     notes = known.get("notes") or ()
     workload = dataset.experiment.get("workload") or {}
-    roles = {str(workload.get("sender")): "send", str(workload.get("receiver")): "receive"}
-    roles |= dict.fromkeys(workload.get("more_receivers") or (), "receive")
+    senders, receivers = stored_ends(workload)
+    roles = dict.fromkeys(senders, "send") | dict.fromkeys(receivers, "receive")
     roles |= dict.fromkeys(workload.get("hosts") or (), "alone")
     return HostSummary(
         name=name,
@@ -545,7 +546,7 @@ def _trial(
 
 def _known_outcomes(dataset: Dataset) -> list[str]:
     load = load_of(dataset.experiment.get("workload"))
-    return load.known(list(dataset.hosts), bystanders_of(dataset.experiment))
+    return load.known(list(dataset.hosts), bystanders_of(dataset.experiment), dataset.members)
 
 
 def asked_outcomes(dataset: Dataset) -> tuple[str, ...]:

@@ -17,11 +17,15 @@ _LATE = 2
 """Times its length that a pause may take (chosen: what moves then needs time, too, and a busy machine wakes late)."""
 
 
-def arrivals(settings: Mapping[str, Level], seed: int) -> dict[str, Any] | None:
+def arrivals(
+    settings: Mapping[str, Level], seed: int, place: tuple[int, int] = (0, 1)
+) -> dict[str, Any] | None:
     """The arrivals of an open loop; None: a closed one. A rate alone means constant arrivals.
 
-    `rate` counts operations, and an arrival makes `burst` of them. A trace without a rate keeps its own.
+    `rate` counts operations, and an arrival makes `burst` of them. A trace without a rate keeps its own. `place`: that of the
+    sender among all of them, and how many they are: the rate of a job is divided among them, and each draws for itself.
     """
+    sender, senders = place
     rate = settings.get("rate")
     law = str(settings.get("arrivals", "closed" if rate is None else "constant"))
     file = trace_file(law)
@@ -48,12 +52,13 @@ def arrivals(settings: Mapping[str, Level], seed: int) -> dict[str, Any] | None:
         }
     else:
         described = {"law": law}
+    per_connection = settings.get("rate_of", "job") == "connection"
     return {
         "law": described,
         "operations": rate,
-        "period_ns": period_ns,
-        "per_connection": settings.get("rate_of", "job") == "connection",
-        "seed": seed,
+        "period_ns": period_ns if per_connection else period_ns * senders,
+        "per_connection": per_connection,
+        "seed": seed + sender,
     }
 
 

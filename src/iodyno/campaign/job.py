@@ -16,7 +16,13 @@ from iodyno.core.volume import GENERATOR
 from iodyno.core.workload import CONNECT_REQUEST_RESPONSE, SOCKET_NUMBERS, STREAM, Level
 from iodyno.loads.base.campaign import load_for
 
-_ASKED = {"message": "size", "message_sizes": "sizes", "discards": "receive"}
+ALIKE = "alike"
+"""Role of agents whose CPU time counts as the own one of the agent that reads their CPUs (`agent/sense/src/exact`)."""
+
+_ASKED = {
+    **{"message": "size", "message_sizes": "sizes", "discards": "receive"},
+    **{"remote_addresses": "receiver", "first_connection": "sender"},
+}
 """Keys of a job that experiments know by another word, besides units and what they belong to."""
 
 
@@ -46,9 +52,7 @@ def job_of(
         "cpus": [] if host in testbed.observers and not idle else list(testbed.cpus[host]),
         "sensors": testbed.sensors_of(host),
         "cpu_quota_percent": settings.get(quota),
-        "profile_hz": testbed.experiment.profile_hz
-        if not idle and (role != "alone" or testbed.leads(host))
-        else 0,
+        "profile_hz": testbed.experiment.profile_hz if not idle and testbed.leads(host) else 0,
     }
 
 
@@ -66,8 +70,7 @@ def place_of(testbed: Testbed, host: str, role: str, settings: Mapping[str, Leve
     workload = testbed.experiment.workload
     place: dict[str, Any] = {"role": role, "address": None}
     if role == "receive":
-        port = testbed.experiment.hosts[host].data_port
-        place["address"] = with_port(testbed.hosts.data_address(host, workload.sender), port, host)
+        place["address"] = _listens_at(testbed, host)
     place["response_timeout_ns"] = settings.get("response_timeout", 100_000_000)
     return place
 
@@ -84,11 +87,13 @@ def of_connections(
             **place_of(testbed, host, role, settings),
             "traffic": {traffic: _traffic(traffic, role, end, settings)},
             **_calls(role, settings),
-            "connections": settings["connections"],
+            **_connections(workload, host, role, int(settings["connections"])),
             "message_bytes": greatest,
             "message_sizes": message_sizes,
             "seed": seed,
-            "arrivals": distributions.arrivals(settings, seed) if role == "send" else None,
+            "arrivals": distributions.arrivals(settings, seed, workload.place_among(host))
+            if role == "send"
+            else None,
             "socket": _socket(end, settings),
         }
     }
@@ -138,9 +143,13 @@ def as_asked(where: str) -> str:
 
 
 def _watched(testbed: Testbed, host: str, role: str) -> dict[str, Any]:
-    """The processes of the volume, whose CPU time is part of what an operation costs; and the agents of other clients on the
-    machine, which the one that reads it would take for other tasks.
+    """The processes of the volume, whose CPU time is part of what an operation costs; and the agents of other hosts on the
+    machine that do the same, which the one that reads it would take for other tasks.
     """
+    if role in ("send", "receive") and testbed.leads(host):
+        beside = [testbed.sessions[name].process_id for name in testbed.on_its_cpus(host)[1:]]
+        alike = [process_id for process_id in beside if process_id is not None]
+        return {"watched": [{"role": ALIKE, "process_ids": alike}]} if alike else {}
     if testbed.volume is None or role != "alone":
         return {}
     watched = [{"role": name, "process_ids": list(ids)} for name, ids in testbed.volume.roles.items()]
@@ -150,6 +159,28 @@ def _watched(testbed: Testbed, host: str, role: str) -> dict[str, Any]:
     if others := [process_id for process_id in agents if process_id is not None]:
         watched.append({"role": GENERATOR, "process_ids": others})
     return {"watched": watched}
+
+
+def _listens_at(testbed: Testbed, host: str) -> str:
+    """Where a receiver listens: at its address, or at all that it has where its senders know it by several."""
+    seen = {
+        testbed.hosts.data_address(host, sender) for sender in testbed.experiment.workload.senders_to(host)
+    }
+    address = seen.pop()
+    if seen:
+        address = "0.0.0.0" if all(":" not in str(one) for one in (address, *seen)) else "::"
+    return with_port(address, testbed.experiment.hosts[host].data_port, host)
+
+
+def _connections(workload: WorkloadSpec, host: str, role: str, each: int) -> dict[str, int]:
+    """The connections of a host, `each` with every host of the other end that it has any with; of a sender, the number of the
+    first of them at its receivers, which count those of all senders.
+    """
+    if role == "receive":
+        return {"connections": each * len(workload.senders_to(host))}
+    receivers = workload.receivers_of(host)
+    before = workload.senders_to(receivers[0]).index(host)
+    return {"connections": each * len(receivers), **({"first_connection": each * before} if before else {})}
 
 
 _OTHER = {"send": "receive", "receive": "send"}

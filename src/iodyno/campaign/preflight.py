@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from errno import EACCES, EADDRINUSE, EPERM
 from os import strerror
@@ -100,12 +100,13 @@ def of_connections(testbed: Testbed, settings: list[dict[str, Level]]) -> list[C
 
 
 def _limits(testbed: Testbed, settings: list[dict[str, Level]]) -> Iterator[Check]:
-    most = max(int(point["connections"]) for point in settings)
-    threads = max(
+    each = max(int(point["connections"]) for point in settings)
+    by_threads = max(
         (int(p["connections"]) for p in settings if p.get("engine", "threads") == "threads"), default=0
     )
     for host, session in testbed.sessions.items():
         facts = session.hello["host"]
+        most, threads = each * _others(testbed, host), by_threads * _others(testbed, host)
         have, need = facts["descriptors_limit"], most + _SPARE_DESCRIPTORS
         yield line(
             "descriptors",
@@ -128,6 +129,7 @@ def _limits(testbed: Testbed, settings: list[dict[str, Level]]) -> Iterator[Chec
 def _memory(testbed: Testbed, settings: list[dict[str, Level]]) -> Iterator[Check]:
     """Hosts with one boot id share one memory."""
     machines: dict[str, list[str]] = {}
+    senders = testbed.experiment.workload.senders
     for host in _loaded(testbed):
         machines.setdefault(testbed.sessions[host].hello["host"]["boot_id"] or host, []).append(host)
     for hosts in machines.values():
@@ -140,7 +142,7 @@ def _memory(testbed: Testbed, settings: list[dict[str, Level]]) -> Iterator[Chec
             default=None,
         )
         need = max(
-            sum(_needed_bytes(point, host == testbed.experiment.workload.sender) for host in hosts)
+            sum(_others(testbed, host) * _needed_bytes(point, host in senders) for host in hosts)
             for point in settings
         )
         yield line(
@@ -232,9 +234,10 @@ async def data(testbed: Testbed, settings: Mapping[str, Level]) -> Line:
 
     def count(host: str, record: SentRecord) -> None:
         nonlocal moved
-        moved += record.progress["bytes"] if host == testbed.experiment.workload.receiver else 0
+        moved += record.progress["bytes"] if host in testbed.experiment.workload.receivers else 0
 
-    sender, receiver = _loaded(testbed)[:2]
+    workload = testbed.experiment.workload
+    sender, receiver = (_shown(end) for end in (workload.senders, workload.receivers))
     # What makes the application slow on purpose would only make the test slow, and of few arrivals it may see none; the
     # path is part of it.
     tested = {name: level for name, level in settings.items() if name not in (*_SLOW, *_ARRIVALS)}
@@ -243,7 +246,7 @@ async def data(testbed: Testbed, settings: Mapping[str, Level]) -> Line:
     delay_ns = int(settings.get("link_delay", 0))
     # A kernel in a sandbox or a guest takes longer to its first byte (chosen: ten times).
     least_ns = 10 * _TEST_NS if testbed.observers else _TEST_NS
-    if not testbed.observers and testbed.on_this_machine(sender) and testbed.on_this_machine(receiver):
+    if not testbed.observers and all(map(testbed.on_this_machine, workload.ends)):
         least_ns = _TEST_HERE_NS
     measured_ns = least_ns + 4 * delay_ns
 
@@ -266,7 +269,7 @@ async def data(testbed: Testbed, settings: Mapping[str, Level]) -> Line:
 
 def _way_of_data(testbed: Testbed, error: TrialError) -> str:
     """Return advice where the ends do not meet: the lab starts both, so that mostly it is the address of a host elsewhere."""
-    sender, receiver = _loaded(testbed)[:2]
+    sender, receiver = testbed.experiment.workload.sender, testbed.experiment.workload.receiver
     spec, taken = testbed.experiment.hosts[receiver], strerror(EADDRINUSE) in error.what
     if spec.access != "ssh" or taken or not any(words in error.what for words in _NOT_MET):
         return error.advice
@@ -281,3 +284,15 @@ def _way_of_data(testbed: Testbed, error: TrialError) -> str:
 
 def _loaded(testbed: Testbed) -> tuple[str, ...]:
     return testbed.experiment.workload.ends
+
+
+def _shown(hosts: Sequence[str]) -> str:
+    return hosts[0] if len(hosts) == 1 else f"{hosts[0]} to {hosts[-1]}"
+
+
+def _others(testbed: Testbed, host: str) -> int:
+    """Number of hosts at the other end that a host has connections with; 1 where the load says them itself."""
+    workload = testbed.experiment.workload
+    if not load_for(testbed.experiment).of_each_pair or host not in workload.ends:
+        return 1
+    return len(workload.receivers_of(host) if host in workload.senders else workload.senders_to(host))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from iodyno.campaign.testbed import Testbed
@@ -26,41 +26,49 @@ THIS_MACHINE = "1:0"
 
 
 @contextlib.contextmanager
-def place(testbed: Testbed, settings: Mapping[str, Level]) -> Iterator[str | None]:
-    """Provide the place at which the receiver is to listen, while the body runs; None: at an address of its own with a port.
+def places(testbed: Testbed, settings: Mapping[str, Level]) -> Iterator[Mapping[str, str]]:
+    """Provide the place at which each receiver is to listen, while the body runs; none: at an address of its own with a port.
 
-    Raises PreflightError where the two hosts have nothing in common to meet at.
+    Raises PreflightError where hosts have nothing in common to meet at.
     """
-    transport = str(settings.get("transport", "tcp"))
+    transport, receivers = str(settings.get("transport", "tcp")), testbed.experiment.workload.receivers
     if why := refused(testbed, transport):
         raise PreflightError(why, where="transport", advice=ADVICE)
-    if transport == "unix" and len(set(_namespaces(testbed))) > 1:
+    if transport == "unix" and (len(set(_namespaces(testbed))) > 1 or len(receivers) > 1):
         with tempfile.TemporaryDirectory(prefix="iodyno-unix-") as folder:
-            yield str(Path(folder) / "socket")
+            yield {receiver: str(Path(folder) / receiver) for receiver in receivers}
     else:
-        yield {"unix": BY_NAME, "vsock": THIS_MACHINE}.get(transport)
+        place = {"unix": BY_NAME, "vsock": THIS_MACHINE}.get(transport)
+        yield dict.fromkeys(receivers, place) if place is not None else {}
 
 
 def refused(testbed: Testbed, transport: str) -> str | None:
-    """Why the two hosts cannot meet over the transport; None: they may."""
+    """Why the hosts cannot meet over the transport; None: they may."""
     workload = testbed.experiment.workload
-    ends, names = _namespaces(testbed), f"{workload.sender} and {workload.receiver}"
-    if transport == "unix" and None in ends and not (ends == [None, None] and _one_machine(testbed)):
+    ends, names = (
+        _namespaces(testbed),
+        " and ".join(_named(end) for end in (workload.senders, workload.receivers)),
+    )
+    if transport == "unix" and None in ends and not (set(ends) == {None} and _one_machine(testbed)):
         return f"the hosts {names} are not seen to share a kernel and its files, and so cannot share a Unix socket"
     if transport != "vsock":
         return None
     if not _one_machine(testbed):
         return f"the hosts {names} run on two kernels, and vsock is made within one machine only"
-    for host in (workload.sender, workload.receiver):
+    for host in workload.ends:
         for capability in testbed.sessions[host].hello["capabilities"]:
             if capability["name"] == "transport.vsock" and not capability["available"]:
                 return f"host {host}: {capability['reason'] or 'the kernel has no vsock'}"
     return None
 
 
+def _named(hosts: Sequence[str]) -> str:
+    return hosts[0] if len(hosts) == 1 else f"{hosts[0]} to {hosts[-1]}"
+
+
 def _namespaces(testbed: Testbed) -> list[str | None]:
-    workload = testbed.experiment.workload
-    return [testbed.hosts.accesses[host].reached.namespace for host in (workload.sender, workload.receiver)]
+    ends = testbed.experiment.workload.ends
+    return [testbed.hosts.accesses[host].reached.namespace for host in ends]
 
 
 def of_sender(listens_at: str, port: int) -> str:
@@ -70,7 +78,7 @@ def of_sender(listens_at: str, port: int) -> str:
 
 
 def _one_machine(testbed: Testbed) -> bool:
-    """Tell whether one kernel runs both ends: hosts with one boot id are one machine."""
-    workload = testbed.experiment.workload
-    boots = {testbed.sessions[host].hello["host"]["boot_id"] for host in (workload.sender, workload.receiver)}
+    """Tell whether one kernel runs all ends: hosts with one boot id are one machine."""
+    ends = testbed.experiment.workload.ends
+    boots = {testbed.sessions[host].hello["host"]["boot_id"] for host in ends}
     return len(boots) == 1 and None not in boots

@@ -28,7 +28,7 @@ from iodyno.campaign.trial import OPERATIONS, beside, carry_out
 from iodyno.core.design import Design, PlannedTrial
 from iodyno.core.errors import CERTAIN, AccessError, StoreError, TrialError
 from iodyno.core.experiment import Experiment, Windows
-from iodyno.core.warnings import Warning, WarningCode
+from iodyno.core.warnings import Warning, WarningCode, of_hosts
 from iodyno.designs import perturbation
 from iodyno.hosts.access import AgentProgram
 from iodyno.hosts.guard import restore_here
@@ -293,7 +293,7 @@ class _Campaign:
     def meet(self, testbeds: Testbeds, watcher: Watcher) -> None:
         """Writes down what the hosts are: those of the first testbed for all, and what the others have of their own."""
         warnings = [warning for testbed in testbeds for warning in testbed.warnings]
-        for warning in [*dict.fromkeys(warnings), *self._file.add_hosts(testbeds.first)]:
+        for warning in [*of_hosts(list(dict.fromkeys(warnings))), *self._file.add_hosts(testbeds.first)]:
             self.warner(watcher)(warning)
         self.note(paths={str(testbed.path): hosts_json(testbed) for testbed in testbeds if testbed.path})
 

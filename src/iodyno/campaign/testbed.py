@@ -14,7 +14,7 @@ from iodyno.core.experiment import Experiment, HostSpec
 from iodyno.core.volume import VolumeKind
 from iodyno.core.warnings import Warning, WarningCode
 from iodyno.core.workload import Level
-from iodyno.hosts.access import Access, AgentProgram, cpus_here
+from iodyno.hosts.access import Access, AgentProgram, Reached, cpus_here
 from iodyno.session import accesses, path_levels
 from iodyno.session.accesses import OpenHosts
 from iodyno.session.session import Session
@@ -32,6 +32,12 @@ OF_LOAD = ("application", "arrivals", "both_ways", "connects", "datagram", "serv
 
 OF_ONE_AGENT = (*OF_LOAD, "process", "threads")
 """Sensors that say something else on each host of one machine."""
+
+OF_ONE_SENDER = ("tcp_info", "cgroup_cpu")
+"""The same where the load is on connections."""
+
+OF_A_NAMESPACE = ("net_devices", "tcp_ip", "qdisc")
+"""The same where each host has a network of its own."""
 
 _GRACE_S = 0.5
 _GRACE_AFTER_A_CUT_S = 3.0
@@ -119,9 +125,10 @@ class Testbed:
         from iodyno.loads.disk.campaign.volume import open_volume
 
         if not isinstance(self.path, str):
-            hub = self.experiment.workload.sender
+            loads = (self.experiment.workload, *self.experiment.bystanders.values())
+            links = dict.fromkeys(frozenset(link) for load in loads for link in load.links)
             hosts = await accesses.open_hosts(
-                self.experiment.hosts, linked=not self.experiment.workload.workload.alone, hub=hub
+                self.experiment.hosts, [(min(link), max(link)) for link in links], self._groups
             )
             if self.path is not None:
                 try:
@@ -134,6 +141,11 @@ class Testbed:
         return await path_levels.open_path(
             self.path, self.experiment.hosts, ends.sender, ends.receiver, self.program.path
         )
+
+    @property
+    def _groups(self) -> list[tuple[str, ...]]:
+        """Ends of several hosts, which share CPUs where there are too few for each."""
+        return list(self.experiment.workload.groups.values())
 
     async def mend(self) -> None:
         """Brings the testbed back to where a trial can run: the path between the hosts, and their agents. Raises
@@ -262,13 +274,16 @@ class Testbed:
     def sensors_of(self, host: str) -> list[str] | None:
         """The sensors that the agent of a host reads; None: all that there are.
 
-        Of several hosts on the same CPUs of a machine, the first reads the machine: the others would see the same, and
-        each observer costs those CPUs something.
+        Of several hosts on the same CPUs of a machine that do the same, the first reads the machine: the others would see the
+        same, and each observer costs those CPUs something.
         """
         asked = None if self.experiment.sensors is None else list(self.experiment.sensors)
-        if not self.experiment.workload.workload.alone or self.leads(host):
+        if self.leads(host):
             return asked
-        return [name for name in OF_ONE_AGENT if asked is None or name in asked]
+        own = OF_ONE_AGENT if self.experiment.workload.hosts else (*OF_ONE_AGENT, *OF_ONE_SENDER)
+        if self.hosts.accesses[host].reached.namespace not in (None, self._of_leader(host).namespace):
+            own = (*own, *OF_A_NAMESPACE)
+        return [name for name in own if asked is None or name in asked]
 
     def on_this_machine(self, host: str) -> bool:
         """Tell whether the host sees the files of the lab's own machine."""
@@ -279,9 +294,18 @@ class Testbed:
         return path if self.on_this_machine(host) else f"{host}:{path}"
 
     def leads(self, host: str) -> bool:
-        """Tell whether the host is the first of those on its CPUs."""
-        machine = self._machine(host)
-        return host == next(name for name in self.sessions if self._machine(name) == machine)
+        """Tell whether the host is the first on its CPUs of those that do the same."""
+        return host == self.on_its_cpus(host)[0]
+
+    def on_its_cpus(self, host: str) -> list[str]:
+        """The hosts on the same CPUs that do the same as this one, in order."""
+        machine, workload = self._machine(host), self.experiment.workload
+        same = next((group for group in workload.groups.values() if host in group), (host,))
+        among = self.sessions if workload.hosts else [name for name in self.sessions if name in same]
+        return [name for name in among if self._machine(name) == machine]
+
+    def _of_leader(self, host: str) -> Reached:
+        return self.hosts.accesses[self.on_its_cpus(host)[0]].reached
 
     def _machine(self, host: str) -> tuple[str, tuple[int, ...]]:
         return self.outside(host).hello["host"]["boot_id"] or host, self.cpus[host]
@@ -315,7 +339,8 @@ class Testbed:
     def _tunables(self) -> TestbedTunables:
         """The tunables of all hosts, each on the device by which it reaches the other end."""
         workload = self.experiment.workload
-        other = {workload.sender: workload.receiver} | dict.fromkeys(workload.receivers, workload.sender)
+        other = {receiver: sender for sender, receiver in reversed(workload.links)}
+        other |= dict(reversed(workload.links))
         peers = {
             name: self.hosts.data_address(other[name], name) if name in other else None
             for name in self.hosts.accesses
@@ -339,7 +364,7 @@ class Testbed:
             if self.volume is not None and not any(asked.values()):
                 # Server and daemons run on all of them, for all clients: a part of the CPUs would have a part of each.
                 asked = dict.fromkeys(names, tuple(allowed))
-            divided, shared = accesses.divide_cpus(allowed, asked)
+            divided, shared = accesses.divide_cpus(allowed, asked, self._groups)
             self.cpus |= divided
             if shared and not any(warning.code == "shared_cpus" for warning in self.hosts.warnings):
                 self.hosts.warnings.append(accesses.shared_cpus(shared, divided))

@@ -9,7 +9,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from iodyno.campaign import distributions, observed, rendezvous
+from iodyno.campaign import distributions, observed, rendezvous, skew
 from iodyno.campaign.account import Account
 from iodyno.campaign.job import as_asked, job_of, with_port
 from iodyno.campaign.testbed import Testbed, together
@@ -17,7 +17,7 @@ from iodyno.core import quantity
 from iodyno.core.asked import asked, load_of
 from iodyno.core.errors import TrialError
 from iodyno.core.experiment import Windows
-from iodyno.core.warnings import WarningCode
+from iodyno.core.warnings import WarningCode, of_hosts
 from iodyno.core.workload import Level
 from iodyno.loads.base.campaign import Load, load_for
 from iodyno.session.clock import ClockFit
@@ -50,7 +50,7 @@ async def carry_out(
     on_record: Callable[[str, SentRecord], None],
     on_profile: Callable[[str, Message], None] = lambda host, profile: None,
 ) -> None:
-    """Executes the trial `name` on the sender and the receiver of the experiment. Raises TrialError."""
+    """Executes the trial `name` on the senders and the receivers of the experiment. Raises TrialError."""
     began_ns = time.monotonic_ns()
     workload = testbed.experiment.workload
     await load_for(testbed.experiment).before(testbed, settings)
@@ -93,7 +93,10 @@ class _Flow:
 
     @property
     def connections(self) -> int:
-        return int(self.settings.get("connections", 1))
+        """Connections of all its hosts."""
+        workload = self.testbed.experiment.workload
+        links = max(1, len(workload.links)) if self.load.of_each_pair else 1
+        return int(self.settings.get("connections", 1)) * links
 
 
 def _flow(
@@ -178,6 +181,7 @@ async def _load(flows: Sequence[_Flow], windows: Windows) -> None:
         after = await _probe_clocks(flow.testbed, flow.account, "after")
         _check_clocks(flow.account, {host: clocks[host] for host in after}, after)
         flow.load.check(flow.testbed, flow.account, clocks, windows)
+        flow.account.warnings = of_hosts(flow.account.warnings)
     for name, flow in zip(main.account.bystanders, flows[1:], strict=True):
         places = [", ".join(filter(None, (name, warning.where))) for warning in flow.account.warnings]
         about = [replace(d, where=where) for d, where in zip(flow.account.warnings, places, strict=True)]
@@ -189,6 +193,7 @@ def check_ends(testbed: Testbed, account: Account, clocks: Mapping[str, ClockFit
     _check_start(testbed, account, clocks)
     _check_sockets(account)
     _check_connections(testbed, account)
+    _check_carrying(testbed, account)
     _check_script(testbed, account, windows)
 
 
@@ -267,46 +272,48 @@ async def _probe_clocks(
 
 
 async def connect(testbed: Testbed, account: Account, connections: int) -> None:
-    """Brings the connections up: the receiver listens before the sender is told where."""
+    """Brings the connections up: every receiver listens before a sender is told where."""
     workload = testbed.experiment.workload
-    sender = testbed.sessions[workload.sender]
-    receiver, *others = (testbed.sessions[name] for name in workload.receivers)
-    await receiver.prepare(account.hosts[receiver.name]["job"])
-    port = await receiver.listening()
-    job = account.hosts[sender.name]["job"]
-    load = load_of(job)
-    if others:
-        load["remote_addresses"] = [await _meeting_place(testbed, account, other) for other in others]
-    transport = load.get("transport")
-    if transport in ("unix", "vsock"):
-        load["address"] = rendezvous.of_sender(load_of(account.hosts[receiver.name]["job"])["address"], port)
-    else:
-        load["address"] = with_port(
-            testbed.hosts.data_address(receiver.name, sender.name), port, receiver.name
+    receivers = [testbed.sessions[name] for name in workload.receivers]
+    for receiver in receivers:
+        await receiver.prepare(account.hosts[receiver.name]["job"])
+    ports = {receiver.name: await receiver.listening() for receiver in receivers}
+    senders = [testbed.sessions[name] for name in workload.senders]
+    for sender in senders:
+        job = account.hosts[sender.name]["job"]
+        load = load_of(job)
+        reached = workload.receivers_of(sender.name)
+        load["address"], *further = (
+            _way(testbed, account, sender.name, name, ports[name]) for name in reached
         )
-    # Several addresses of a path that the lab made: one pair of addresses has no more than 64 512 ports.
-    several = testbed.hosts.accesses[sender.name].reached.path.get("addresses") or []
-    if len(several) > 1 and transport in ("tcp", "tls"):
-        load["local_addresses"] = list(several)
-    await sender.prepare(job)
+        if further:
+            load["remote_addresses"] = further
+        # Several addresses of a path that the lab made: one pair of addresses has no more than 64 512 ports.
+        several = testbed.hosts.accesses[sender.name].reached.path.get("addresses") or []
+        if len(several) > 1 and load.get("transport") in ("tcp", "tls"):
+            load["local_addresses"] = list(several)
+        await sender.prepare(job)
     timeout_s = _READY_TIMEOUT_S + _READY_PER_CONNECTION_S * connections
-    ends = (sender, receiver, *others)
+    ends = (*senders, *receivers)
     ready = await together(session.ready(timeout_s) for session in ends)
     for session, said in zip(ends, ready, strict=True):
-        account.hosts[session.name]["ready"] = _content(said)
-        if said["connections"] != connections:
+        facts = account.hosts[session.name]
+        facts["ready"] = _content(said)
+        wanted = load_of(facts["job"]).get("connections", connections)
+        if said["connections"] != wanted:
             raise session.failure(
                 "connections",
-                f"{said['connections']} of {connections} connections are up",
+                f"{said['connections']} of {wanted} connections are up",
                 "try fewer connections",
             )
 
 
-async def _meeting_place(testbed: Testbed, account: Account, receiver: Session) -> str:
-    """Where a further receiving host listens."""
-    await receiver.prepare(account.hosts[receiver.name]["job"])
-    port, sender = await receiver.listening(), testbed.experiment.workload.sender
-    return with_port(testbed.hosts.data_address(receiver.name, sender), port, receiver.name)
+def _way(testbed: Testbed, account: Account, sender: str, receiver: str, port: int) -> str:
+    """Where a sender reaches a receiver that listens at a port."""
+    load = load_of(account.hosts[receiver]["job"])
+    if load.get("transport") in ("unix", "vsock"):
+        return rendezvous.of_sender(load["address"], port)
+    return with_port(testbed.hosts.data_address(receiver, sender), port, receiver)
 
 
 async def _arm(
@@ -342,24 +349,18 @@ def _check_clocks(account: Account, before: Mapping[str, ClockFit], after: Mappi
 
 
 def _check_start(testbed: Testbed, account: Account, clocks: Mapping[str, ClockFit]) -> None:
-    """How far apart the hosts started: the sender's first operation against the receiver's start."""
-    sender, receiver = testbed.experiment.workload.sender, testbed.experiment.workload.receiver
-    first_ns = account.hosts[sender]["result"]["first_operation_ns"]
+    """How far apart the hosts started: the first operation of each sender, and the start of each receiver."""
+    senders = testbed.experiment.workload.senders
     # The first operation of an open loop begins when its first arrival is due, whenever that is.
-    if account.start is None or first_ns is None or asked(account.hosts[sender]["job"]).get("arrivals"):
+    if any(asked(account.hosts[sender]["job"]).get("arrivals") for sender in senders):
         return
-    sent_ns = clocks[sender].to_lab(first_ns)
-    received_ns = clocks[receiver].to_lab(account.hosts[receiver]["result"]["start_ns"])
-    skew_ns = abs(sent_ns - received_ns)
-    error_ns = clocks[sender].error_ns + clocks[receiver].error_ns
-    account.start |= {"skew_ns": skew_ns, "skew_error_ns": error_ns}
-    limit_ns = testbed.experiment.limits.start_skew_ns
-    if skew_ns + error_ns > limit_ns:
-        account.warning(
-            WarningCode.START_SKEW,
-            f"the hosts started {skew_ns / 1e3:.0f} us apart, give or take {error_ns / 1e3:.0f} us;"
-            f" the limit is {limit_ns / 1e3:.0f} us",
-        )
+    began = {
+        host: at_ns
+        for host, facts in account.hosts.items()
+        if (at_ns := facts["result"]["first_operation_ns" if host in senders else "start_ns"]) is not None
+    }
+    if any(sender in began for sender in senders):
+        skew.note(account, clocks, began, testbed.experiment.limits.start_skew_ns)
 
 
 def _check_sockets(account: Account) -> None:
@@ -403,7 +404,6 @@ def _check_connections(testbed: Testbed, account: Account) -> None:
                 f"{lost} of {connections} connections were lost: {result['lost_reason'] or 'no reason known'}",
                 "look at the other host, and at the path between them",
             )
-        all_carry = load_for(testbed.experiment).all_carry
         if job.get("transport") == "udp" and not result["operations"] and facts["role"] != "idle":
             _check_room(testbed, account)
             raise testbed.sessions[host].failure(
@@ -411,20 +411,31 @@ def _check_connections(testbed: Testbed, account: Account) -> None:
                 "nothing came over any of the connections: all of it was lost",
                 "look at the path between the hosts, and for a firewall on it",
             )
-        # Both ends see it, and it is one thing.
-        idle = (carrying := result["connections_carrying"]) < connections and all_carry
-        if idle and not any(warning.code == WarningCode.CONNECTIONS_IDLE for warning in account.warnings):
-            account.warning(
-                WarningCode.CONNECTIONS_IDLE,
-                f"rate and cost are those of {carrying} connections of {connections}: the others carried nothing in the measured "
-                "window",
-            )
         if foreign := facts["ready"]["foreign_refused"]:
             account.warning(
                 WarningCode.FOREIGN_CONNECTION,
                 f"{foreign} connections that did not show the trial's token were turned away",
                 f"host {host}",
             )
+
+
+def _check_carrying(testbed: Testbed, account: Account) -> None:
+    """That all connections carried something, as the end saw it that saw the fewest. Both see it, and it is one thing."""
+    workload = testbed.experiment.workload
+    if not load_for(testbed.experiment).all_carry:
+        return
+    seen = []
+    for end in (workload.senders, workload.receivers):
+        every = [account.hosts[host] for host in end]
+        carrying = sum(facts["result"]["connections_carrying"] for facts in every)
+        seen.append((carrying, sum(asked(facts["job"]).get("connections", 0) for facts in every)))
+    carrying, connections = min(seen)
+    if carrying < connections:
+        account.warning(
+            WarningCode.CONNECTIONS_IDLE,
+            f"rate and cost are those of {carrying} connections of {connections}: the others carried nothing in the measured "
+            "window",
+        )
 
 
 def _check_room(testbed: Testbed, account: Account) -> None:

@@ -116,6 +116,13 @@ def common(function: _Function) -> _Function:
 seconds = click.option(
     "--seconds", type=NumberRange(0.1, 86_400), default=5, show_default=True, help="Measured time."
 )
+clients = click.option(
+    "--clients",
+    type=click.IntRange(1, 1000),
+    default=1,
+    show_default=True,
+    help="Hosts on this machine that load the one server, each with as many connections.",
+)
 repeat = click.option(
     "--repeat", type=click.IntRange(1, 1000), default=1, show_default=True, help="Number of trials."
 )

@@ -24,6 +24,7 @@ _OF_BLOCKS = 3
 @level(REQUEST_RESPONSE, "--flows", "connections")
 @level(REQUEST_RESPONSE, "--request", "size")
 @level(REQUEST_RESPONSE, "--response-size", "response_size", "64")
+@right_now.clients
 @right_now.seconds
 @level(REQUEST_RESPONSE, "--queue-depth", "queue_depth")
 @level(REQUEST_RESPONSE, "--sizes", "sizes")
@@ -55,6 +56,7 @@ def command(
     connect: bool,
     multiplexed: bool,
     to: str | None,
+    clients: int,
     repeat: int,
     prove: str | None,
     profile: bool,
@@ -94,6 +96,7 @@ def command(
         connect=connect,
         seconds=seconds,
         to=to,
+        clients=clients,
         repeat=repeat,
         prove=prove,
         profile=profile,

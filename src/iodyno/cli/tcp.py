@@ -17,6 +17,7 @@ from iodyno.core.workload import STREAM
 @click.command(name="tcp")
 @level(STREAM, "--connections", "connections", "1")
 @level(STREAM, "--size", "size")
+@right_now.clients
 @right_now.seconds
 @level(STREAM, "--window", "window")
 @level(STREAM, "--send-buffer", "send_buffer")
@@ -40,6 +41,7 @@ def command(
     seconds: float,
     nagle: bool,
     to: str | None,
+    clients: int,
     repeat: int,
     prove: str | None,
     profile: bool,
@@ -62,6 +64,7 @@ def command(
       iodyno tcp --connections 32 --size 1KiB --engine epoll --no-nagle --repeat 5
       iodyno tcp --receive-buffer 16KiB --prove
       iodyno tcp --transport unix --connections 4
+      iodyno tcp --clients 4 --connections 8
       iodyno tcp --size 1KiB --syscalls batch --receive discard
       iodyno tcp --to ssh:me@server --connections 8 --window 256k --json
     """
@@ -74,6 +77,7 @@ def command(
         written,
         seconds=seconds,
         to=to,
+        clients=clients,
         repeat=repeat,
         prove=prove,
         profile=profile,

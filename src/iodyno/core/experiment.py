@@ -35,26 +35,50 @@ class HostSpec:
     data_port: int = 0
 
 
+Between = Literal["all", "pairs"]
+"""Which senders have connections with which receivers."""
+
+
+def stored_ends(workload: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Senders and receivers of a workload as `campaign.json` has it. Earlier versions had a sender, a receiver, and with a script
+    more receivers.
+
+    >>> stored_ends({"sender": "a", "receiver": "b", "more_receivers": ["c"]})
+    (('a',), ('b', 'c'))
+    """
+    if "senders" in workload:
+        return tuple(workload["senders"] or ()), tuple(workload["receivers"] or ())
+    first = tuple(filter(None, (workload.get("receiver"),)))
+    return tuple(filter(None, (workload.get("sender"),))), (*first, *(workload.get("more_receivers") or ()))
+
+
+def stored_links(workload: Mapping[str, Any]) -> int:
+    """Number of pairs of hosts that have connections with each other, of a workload as `campaign.json` has it."""
+    senders, receivers = stored_ends(workload)
+    return len(senders) * (1 if workload.get("between") == "pairs" else len(receivers))
+
+
 @dataclass(frozen=True)
 class WorkloadSpec:
     """Which workload runs between which hosts, with the settings that are not varied.
 
     `script`: what the workload of that name does; `variables`: what each of its variables holds. `hosts`: those that a
-    load runs on which needs no other end; sender and receiver are empty then. `program`: the personality of a load on files.
-    `own`: settings that one of these hosts has in place of those of all. `more_receivers`: hosts that receive beside
-    `receiver`, of a script that names several.
+    load runs on which needs no other end; it has neither senders nor receivers then. `program`: the personality of a load on
+    files. `own`: settings that one of these hosts has in place of those of all. `between`: every sender has connections with
+    every receiver (`all`), or each with the one at its place alone (`pairs`). `groups`: the ends of several hosts, by name.
     """
 
     kind: str
-    sender: str = ""
-    receiver: str = ""
+    senders: tuple[str, ...] = ()
+    receivers: tuple[str, ...] = ()
     settings: Mapping[str, Level] = field(default_factory=dict)
     script: Script | None = None
     variables: Mapping[str, str] = field(default_factory=dict)
     hosts: tuple[str, ...] = ()
     program: Personality | None = None
     own: Mapping[str, Mapping[str, Level]] = field(default_factory=dict)
-    more_receivers: tuple[str, ...] = ()
+    between: Between = "all"
+    groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def settings_of(self, host: str, settings: Mapping[str, Level]) -> dict[str, Level]:
         """Return the settings of a point for one host, with its own among them."""
@@ -63,12 +87,47 @@ class WorkloadSpec:
     @property
     def ends(self) -> tuple[str, ...]:
         """The hosts that generate or take the load."""
-        return self.hosts or (self.sender, *self.receivers)
+        return self.hosts or (*self.senders, *self.receivers)
 
     @property
-    def receivers(self) -> tuple[str, ...]:
-        """The hosts that receive; none where the load needs no other end."""
-        return (self.receiver, *self.more_receivers) if self.receiver else ()
+    def sender(self) -> str:
+        """The first host that sends; empty where the load needs no other end."""
+        return self.senders[0] if self.senders else ""
+
+    @property
+    def receiver(self) -> str:
+        """The first host that receives; empty where the load needs no other end."""
+        return self.receivers[0] if self.receivers else ""
+
+    @property
+    def named_ends(self) -> tuple[str, ...]:
+        """The ends by the names under which their cost is told: of several hosts, the one that they have together."""
+        of_groups = {hosts: (name,) for name, hosts in self.groups.items()}
+        return (
+            tuple(name for end in (self.senders, self.receivers) for name in of_groups.get(end, end))
+            or self.hosts
+        )
+
+    def receivers_of(self, sender: str) -> tuple[str, ...]:
+        """The hosts that a sender has connections with."""
+        if self.between == "pairs":
+            place = self.senders.index(sender)
+            return self.receivers[place : place + 1]
+        return self.receivers
+
+    def senders_to(self, receiver: str) -> tuple[str, ...]:
+        """The hosts that have connections with a receiver."""
+        return tuple(sender for sender in self.senders if receiver in self.receivers_of(sender))
+
+    def place_among(self, host: str) -> tuple[int, int]:
+        """Place of a host among those of its end, from 0, and how many they are."""
+        end = self.senders if host in self.senders else self.receivers
+        return end.index(host), len(end)
+
+    @property
+    def links(self) -> tuple[tuple[str, str], ...]:
+        """The senders with the receivers that they have connections with."""
+        return tuple((sender, receiver) for sender in self.senders for receiver in self.receivers_of(sender))
 
     @property
     def workload(self) -> Workload:

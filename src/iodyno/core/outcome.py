@@ -265,6 +265,11 @@ OUTCOMES: Mapping[str, OutcomeKind] = {
             " the first arrival.",
             better="lower",
         ),
+        OutcomeKind(
+            "fastest_client_ratio",
+            "1",
+            "Rate of the fastest host over the mean of all, of an end of a network that has several.",
+        ),
         *OF_DISKS,
     )
 }
@@ -327,6 +332,17 @@ OF_BYSTANDER = (
     *TIMES_OF_REQUESTS.values(),
 )
 """The outcomes that a bystander has: what its two ends count. What is read of a host is of both workloads."""
+
+
+OF_SEVERAL = ("fairness", "slowest_client_ratio", "fastest_client_ratio")
+"""The outcomes of a load on connections that has several hosts at an end, beside those of others."""
+
+OF_MEMBER = (
+    *("goodput_bits_per_s", "operations_per_s"),
+    *(f"write_service_time_{name}_ns" for name in ("mean", "p50", "p99")),
+    *(f"response_time_{name}_ns" for name in ("mean", "p50", "p99")),
+)
+"""The outcomes of each of several hosts of an end, and of all of them: what it counts itself."""
 
 
 @dataclass(frozen=True)

@@ -73,6 +73,10 @@ TUNABLES: Mapping[str, Parameter] = {
 """Every tunable, by name."""
 
 
+OF_A_DEVICE = tuple(TUNABLES)[: tuple(TUNABLES).index("cpu_limit")]
+"""Those of the device that carries the data of a host."""
+
+
 def named(name: str) -> tuple[str, str] | None:
     """Host (or `all`) and tunable of a name with a dot; None: it is no name of a tunable."""
     host, dot, tunable = name.rpartition(".")

@@ -5,8 +5,8 @@ A warning never removes a number; it stands beside it. What invalidates a trial 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 
@@ -89,6 +89,29 @@ class Warning:
         named = not self.where or self.text.startswith(f"{self.where}:")
         return self.text if named else f"{self.where}: {self.text}"
 
+
+def of_hosts(warnings: Sequence[Warning]) -> list[Warning]:
+    """The same, each that several hosts have alike told once, with the first and the last of them.
+
+    >>> [each.where for each in of_hosts([Warning(WarningCode.RETRIED, "t", f"host c-{n}") for n in (1, 2, 3)])]
+    ['hosts c-1 to c-3']
+    """
+    alike: dict[tuple[WarningCode, str], list[str]] = {}
+    for warning in warnings:
+        if warning.where.startswith("host "):
+            alike.setdefault((warning.code, warning.text), []).append(warning.where.removeprefix("host "))
+    found: list[Warning] = []
+    for warning in warnings:
+        hosts = list(dict.fromkeys(alike.get((warning.code, warning.text), ())))
+        many = len(hosts) >= _MANY and warning.where.startswith("host ")
+        told = replace(warning, where=f"hosts {hosts[0]} to {hosts[-1]}") if many else warning
+        if not many or told not in found:
+            found.append(told)
+    return found
+
+
+_MANY = 3
+"""Hosts from which on they are told by the first and the last (chosen: two are told by their names)."""
 
 MEANINGS: Mapping[WarningCode, tuple[str, str]] = {
     code: (meaning, advice)

@@ -72,7 +72,13 @@ _CONNECTIONS = (
         words=("aes_128_gcm", "aes_256_gcm", "chacha20"),
         default="aes_128_gcm",
     ),
-    Parameter("connections", "count", "Connections (flows) at a time.", high=1_000_000, default=1),
+    Parameter(
+        "connections",
+        "count",
+        "Connections (flows) at a time, between each sender and each receiver.",
+        high=1_000_000,
+        default=1,
+    ),
 )
 """Parameters of the connections to the other end."""
 

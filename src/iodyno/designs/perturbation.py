@@ -355,7 +355,7 @@ def plan(
             if len({change.limiter for change in tested}) == SUSPECTS:
                 break
             host = limiter.rpartition(".")[0]
-            sends = host != experiment.workload.receiver
+            sends = host not in _receive(experiment)
             settings = experiment.settings(point.levels)
             found = changes(
                 limiter,
@@ -367,6 +367,10 @@ def plan(
                 service_ns=suspicion.service_ns,
                 there=_of_limiter(experiment, host, there or {}),
             )
+            several = len(experiment.workload.groups.get(host, ()))
+            if several and not isinstance(found, str) and found[0].setting.endswith("_quota"):
+                # That all of them together are given less does not mean that each is.
+                found = f"a quota is that of one agent, and {host} is {several} hosts"
             if isinstance(found, str):
                 untestable.setdefault(point.id, {})[limiter] = found
             elif found[0].setting not in {change.setting for change in tested}:
@@ -379,15 +383,21 @@ def plan(
 def _of_limiter(experiment: Experiment, host: str, there: Mapping[str, Level]) -> dict[str, Level]:
     """The tunables that a limiter of the host (or of none) may be tested by: buffers of their ends, its own CPU time."""
     ends = {
-        "tcp_rmem_max": experiment.workload.receiver,
-        "tcp_wmem_max": experiment.workload.sender,
-        "cpu_limit": host,
+        "tcp_rmem_max": experiment.workload.receivers,
+        "tcp_wmem_max": experiment.workload.senders,
+        "cpu_limit": (host,),
     }
     return {
         name: level
         for name, level in there.items()
-        if ends.get(name.rpartition(".")[2]) in (None, name.rpartition(".")[0])
+        if name.rpartition(".")[0] in ends.get(name.rpartition(".")[2], (name.rpartition(".")[0],))
     }
+
+
+def _receive(experiment: Experiment) -> set[str]:
+    """The receivers, and their name where they are several."""
+    receivers = experiment.workload.receivers
+    return {*receivers, *(name for name, hosts in experiment.workload.groups.items() if hosts == receivers)}
 
 
 def _in_order(visits: Sequence[tuple[Point, Perturbation]], design: Design) -> tuple[PlannedTrial, ...]:

@@ -15,7 +15,7 @@ from iodyno.core.experiment import HostSpec, WorkloadSpec
 from iodyno.core.factor import Factor
 from iodyno.core.quantity import show
 from iodyno.core.submission import CLIENTS, SERVERS, Submission
-from iodyno.core.tunable import ALL, named
+from iodyno.core.tunable import ALL, OF_A_DEVICE, named
 from iodyno.core.workload import REQUEST_RESPONSE, Level
 from iodyno.formats import value_traces
 from iodyno.formats.factor_points import points, varied_at
@@ -143,7 +143,25 @@ def place_of(
 def wrong_at(workload: WorkloadSpec, point: Point, hosts: Mapping[str, HostSpec], traces: Traces) -> Mistakes:
     """List the settings of a point that cannot go together; nothing: it can be had, as far as that is known here."""
     found = [*_of_arrivals(workload, point), *_of_calls(workload, point), *_of_sizes(point, traces)]
+    found += _of_several(workload, point, hosts)
     return [*found, *_of_path(workload, point, hosts), *_of_rings(workload, point, hosts)]
+
+
+def _of_several(workload: WorkloadSpec, point: Point, hosts: Mapping[str, HostSpec]) -> Mistakes:
+    """List the settings that several senders or receivers cannot have."""
+    found: Mistakes = []
+    if len(workload.receivers) > 1 and workload.between == "all" and point.get("tls_resumption"):
+        text = "found on with several receivers, allowed: with one; a ticket is good at who gave it alone"
+        found.append((("tls_resumption",), text))
+    for host in workload.ends:
+        links = sum(host in link for link in workload.links)
+        if links < 2 or hosts[host].access != "netns":
+            continue
+        for name in (f"{whose}.{tunable}" for whose in (host, ALL) for tunable in OF_A_DEVICE):
+            if name in point:
+                text = f"is that of one device, and {host} has {links}, one to each other host; allowed: of hosts with one"
+                found.append(((name,), text))
+    return found
 
 
 def _way(point: Point, end: str) -> Submission:
@@ -164,6 +182,10 @@ def _of_rings(workload: WorkloadSpec, point: Point, hosts: Mapping[str, HostSpec
     for end in ("client_engine", "server_engine"):
         if end not in point or _way(point, end).engine not in ("rings", "reflector"):
             continue
+        if end == "client_engine" and workload.groups:
+            several = ", ".join(f"{name}: {len(names)} hosts" for name, names in workload.groups.items())
+            text = f"found {point[end]}, whose frames are those of one client and one server; allowed: not with {several}"
+            found.append(((end,), text))
         if server.address is not None and ":" in server.address:
             text = f"found {point[end]}, and {server.name} is at {server.address}; allowed: with an address of IPv4"
             found.append(((end,), text))
@@ -246,8 +268,13 @@ def _of_sizes(point: Point, traces: Traces) -> Mistakes:
 
 def _of_path(workload: WorkloadSpec, point: Point, hosts: Mapping[str, HostSpec]) -> Mistakes:
     """List the settings that the devices which the lab makes between namespaces cannot have, before there are any."""
-    ends = [hosts[name] for name in (workload.sender, workload.receiver) if name in hosts]
+    ends = [hosts[name] for name in workload.ends if name in hosts]
     found: Mistakes = []
+    if workload.groups:
+        for name in ("path", "link_rate", "link_queue", "link_frames", "link_burst", "link_delay"):
+            if point.get(name):
+                text = "is between two hosts, allowed: with one sender and one receiver"
+                found.append(((name,), text))
     way = str(point.get("direction", "forward"))
     if point.get("link_rate") and way != "forward":
         text = f"found {way} with link_rate, allowed: forward; what the sender sends is shaped, nothing else"

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from ipaddress import ip_address
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import (
     BaseModel,
@@ -29,6 +29,7 @@ from iodyno.core import quantity
 from iodyno.core.access import ACCESSES, AccessKind, AccessOption
 from iodyno.core.decision import MAX_TRIALS as UNTIL_TRIALS
 from iodyno.core.decision import parse_rule
+from iodyno.core.experiment import Between
 from iodyno.core.outcome import BYSTANDER_NAME, OF_BYSTANDER, OUTCOMES
 from iodyno.core.search import parse_goal
 from iodyno.core.workload import Parameter, Workload
@@ -280,9 +281,14 @@ def _host_section(access: AccessKind) -> type[Section]:
 
 
 _ENDS: dict[str, Any] = {
-    "sender": (Annotated[str, _HOST_NAME], Field(description="The host that sends.")),
-    "receiver": (Annotated[str, _HOST_NAME], Field(description="The host that receives.")),
+    "sender": (
+        Annotated[Any, _HOST_NAMES],
+        Field(description="The host that sends, or several: those of a name with `count`, or a list."),
+    ),
+    "receiver": (Annotated[Any, _HOST_NAMES], Field(description="The host that receives, or several.")),
 }
+_EACH_WITH = "Of several: each sender with each receiver (all), or with the one at its place (pairs)."
+BETWEEN: Any = (Annotated[str, _word(get_args(Between))], Field("all", description=_EACH_WITH))
 _ALONE: dict[str, Any] = {
     "hosts": (
         Annotated[Any, _HOST_NAMES],

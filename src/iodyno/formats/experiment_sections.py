@@ -179,7 +179,7 @@ class Reading:
             self.groups[name] = tuple(host.name for host in numbered)
             hosts |= {host.name: host for host in numbered}
         self.host_names = host_groups.names_of(self.host_names, self.groups)
-        host_groups.check(self.plain, self.groups, self.note)
+        host_groups.check(self.groups, self.note)
         joined = [host.name for host in hosts.values() if host.access == "netns"]
         if not host_groups.alone(self.plain) and len(hosts) == len(written) and len(joined) == 1:
             text = "found one host alone in a namespace, allowed: netns for both hosts, or for none"
@@ -212,38 +212,27 @@ class Reading:
         """The workload between hosts of this kind, with its script where it has one."""
         described = LOADS[kind].of_content(script)
         section = self.section(model.sections_of(described)[0], written, path)
-        further = written.get("more_receivers") if script else None
-        self.check_ends(written.get("sender"), written.get("receiver"), path, further)
+        sender, receiver = (
+            host_groups.end_of(written.get(role), role, self.groups, self.host_names, path, self.note)
+            for role in ("sender", "receiver")
+        )
+        host_groups.check_ends(self, sender, receiver, path, script, written.get("between"))
         if section is None:
             return None
         held = section.model_dump(exclude_unset=True)
         settings = {p.name: held[p.name] for p in described.parameters if p.name in held}
         variables = kinds_of(script.variables()) if script else {}
-        spec = WorkloadSpec(kind, section.sender, section.receiver, settings, script, variables)
-        return replace(spec, more_receivers=tuple(held.get("more_receivers", ())))
+        spec = WorkloadSpec(kind, sender.hosts, receiver.hosts, settings, script, variables)
+        if script is not None:
+            return spec
+        groups = host_groups.groups_of(sender, receiver)
+        return replace(spec, between=held.get("between", "all"), groups=groups)
 
     def tunables(self) -> dict[str, Level]:
         """The tunables that are set in every trial."""
         if "tunables" not in self.plain:
             return {}
         return tunable_sections.read_tunables(self.plain["tunables"], tuple(self.host_names), self.note)
-
-    def check_ends(self, sender: Any, receiver: Any, path: Path, further: Any = None) -> None:
-        """That sender and receivers are different hosts of the file, and that no host stands idle."""
-        more = host_groups.further_ends(further, (sender, receiver), self.host_names, path, self.note)
-        for role, name in (("sender", sender), ("receiver", receiver)):
-            if self.host_names and isinstance(name, str) and name not in self.host_names:
-                self.note((*path, role), unknown(name, self.host_names))
-        if isinstance(sender, str) and sender == receiver:
-            text = f"found {found(receiver)}, which is the sender; allowed: another host"
-            self.note((*path, "receiver"), text)
-        if path[0] == BYSTANDER:
-            return
-        if sender != receiver and sender in self.host_names and receiver in self.host_names:
-            for name in self.host_names:
-                if name not in (sender, receiver, *more):
-                    text = "the host is neither sender nor receiver, allowed: hosts that take part"
-                    self.note(("hosts", name), text)
 
     def factors(
         self, described: Workload, written: Any, path: Path, workload: WorkloadSpec | None
@@ -317,7 +306,8 @@ class Reading:
         for index, name in names.items():
             known = load_named(workload.kind if workload is not None else _named(self.plain).name).outcomes
             beside = bystander_section.names(self)
-            if text := mistake_of(name, self.host_names, beside=beside, known=known):
+            groups = workload.groups if workload is not None else {}
+            if text := mistake_of(name, self.host_names, beside=beside, known=known, groups=groups):
                 what, _, allowed = text.partition(", allowed: ")
                 self.note(("outcomes", index), f"{what}, allowed: as above" if allowed in listed else text)
                 listed |= {allowed} - {""}
@@ -341,8 +331,8 @@ class Reading:
                 top.until,
                 factors=factors.values(),
                 workload=workload.workload,
-                sender=workload.ends[0],
-                hosts=self.host_names,
+                sender=workload.named_ends[0],
+                hosts=[*self.host_names, *workload.groups],
                 max_trials=top.max_trials or UNTIL_TRIALS,
             )
         except ValueError as problem:

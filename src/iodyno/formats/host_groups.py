@@ -1,14 +1,21 @@
-"""Several hosts under one name: `client: {access: netns, count: 18}` is client-1 to client-18."""
+"""Several hosts under one name: `client: {access: netns, count: 18}` is client-1 to client-18; and what a workload says of its
+ends by such names.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 from iodyno.core.experiment import HostSpec
+from iodyno.core.outcome import BYSTANDER
 from iodyno.formats.mistakes import Path, found, unknown
 from iodyno.loads.base.workloads import WORKLOADS
+from iodyno.loads.script.core.values import Script
+
+if TYPE_CHECKING:
+    from iodyno.formats.experiment_sections import Reading
 
 Note = Callable[[Path, str], None]
 
@@ -49,14 +56,11 @@ def alone(plain: Any) -> bool:
     return isinstance(kind, str) and kind in WORKLOADS and WORKLOADS[kind].alone
 
 
-def check(plain: Any, groups: Mapping[str, Sequence[str]], note: Note) -> None:
-    """That only a workload on hosts of one role has several, and that no two have one name."""
+def check(groups: Mapping[str, Sequence[str]], note: Note) -> None:
+    """That no two hosts have one name."""
     owners: dict[str, str] = {}
     for key, names in groups.items():
         here: Path = ("hosts", key)
-        if len(names) > 1 and not alone(plain):
-            text = f"found {len(names)}, which a workload with `hosts` takes (disk); allowed: 1 at each end"
-            note((*here, "count"), text)
         for name in names:
             if name in owners:
                 note(here, f"its host {name} has the name of one of {owners[name]}; allowed: another name")
@@ -64,15 +68,59 @@ def check(plain: Any, groups: Mapping[str, Sequence[str]], note: Note) -> None:
             owners[name] = key
 
 
-def further_ends(
-    written: Any, ends: Sequence[Any], hosts: Sequence[str], path: Path, note: Note
-) -> list[str]:
-    """The hosts of `more_receivers`; that each is a host of the file, and no end already, is checked."""
-    names = [name for name in written if isinstance(name, str)] if isinstance(written, list) else []
+@dataclass(frozen=True)
+class End:
+    """One end of a workload: its hosts, and the name that they have together where they are several."""
+
+    hosts: tuple[str, ...]
+    name: str
+
+
+def end_of(
+    written: Any, role: str, groups: Mapping[str, Sequence[str]], hosts: Sequence[str], path: Path, note: Note
+) -> End:
+    """The hosts of `sender` or `receiver`, by names of hosts or groups. What is none of the file's is noted."""
+    names = written if isinstance(written, list) else [written]
+    found_hosts: list[str] = []
     for index, name in enumerate(names):
-        here = (*path, "more_receivers", index)
-        if hosts and name not in hosts:
-            note(here, unknown(name, hosts))
-        elif name in (*ends, *names[:index]):
-            note(here, f"found {found(name)}, which is an end already; allowed: another host")
-    return names
+        here = (*path, role, index) if isinstance(written, list) else (*path, role)
+        if not isinstance(name, str):
+            continue  # which is said by the section
+        several = groups.get(name, (name,))
+        if hosts and any(host not in hosts for host in several):
+            note(here, unknown(name, dict.fromkeys((*groups, *hosts))))
+        elif taken := [host for host in several if host in found_hosts]:
+            note(here, f"found {found(taken[0])} a second time; allowed: each host once")
+        found_hosts += several
+    one = names[0] if len(names) == 1 and isinstance(names[0], str) else f"{role}s"
+    return End(tuple(found_hosts), one)
+
+
+def groups_of(*ends: End) -> dict[str, tuple[str, ...]]:
+    """The ends of several hosts, by name."""
+    return {end.name: end.hosts for end in ends if len(end.hosts) > 1}
+
+
+def check_ends(
+    reading: Reading, sender: End, receiver: End, path: Path, script: Script | None, between: Any
+) -> None:
+    """That senders and receivers are different hosts of the file, and that no host stands idle."""
+    both = [host for host in receiver.hosts if host in sender.hosts]
+    if both:
+        text = f"found {found(both[0])}, which is the sender; allowed: another host"
+        reading.note((*path, "receiver"), text)
+    senders, receivers = len(sender.hosts), len(receiver.hosts)
+    if script is not None and senders > 1:
+        text = f"found {senders} hosts, allowed: one, as a profile has one side that begins"
+        reading.note((*path, "sender"), text)
+    if between == "pairs" and senders != receivers:
+        text = f"found pairs of {senders} senders and {receivers} receivers; allowed: as many of both, or all"
+        reading.note((*path, "between"), text)
+    if path[0] == BYSTANDER:
+        return
+    ends = (*sender.hosts, *receiver.hosts)
+    if not both and sender.hosts and receiver.hosts and all(host in reading.host_names for host in ends):
+        for name in reading.host_names:
+            if name not in ends:
+                text = "the host is neither sender nor receiver, allowed: hosts that take part"
+                reading.note(("hosts", name), text)

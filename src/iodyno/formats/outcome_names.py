@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from types import MappingProxyType
 
-from iodyno.core.outcome import OF_BYSTANDER, OUTCOMES, split_beside
+from iodyno.core.outcome import OF_BYSTANDER, OF_MEMBER, OF_SEVERAL, OUTCOMES, split_beside
 from iodyno.formats.mistakes import found, listed, nearest, unknown
 
 _LISTED_CHARACTERS = 1500  # chosen: half a screen
 _HOSTS_NAMED = 6  # chosen: more make a line that nobody reads
 
 
-def mistake_of(name: str, hosts: list[str], *, beside: Collection[str], known: Collection[str]) -> str:
+def mistake_of(
+    name: str,
+    hosts: list[str],
+    *,
+    beside: Collection[str],
+    known: Collection[str],
+    groups: Mapping[str, Collection[str]] = MappingProxyType({}),
+) -> str:
     """Return the mistake in the name of an outcome; empty when there is none. `beside`: names of the bystanders; `known`: the
-    outcomes that the load may have.
+    outcomes that the load may have; `groups`: the hosts of ends that have several, by the name of the end.
     """
     whose, of_bystander = split_beside(name)
     if whose and beside and whose not in beside:
@@ -21,6 +29,13 @@ def mistake_of(name: str, hosts: list[str], *, beside: Collection[str], known: C
     if whose and beside:
         return "" if of_bystander in OF_BYSTANDER else f"of a bystander {unknown(of_bystander, OF_BYSTANDER)}"
     prefix, dot, rest = name.rpartition(".")
+    if groups and rest in (OF_MEMBER if dot else OF_SEVERAL):
+        members = list(dict.fromkeys((*groups, *(host for group in groups.values() for host in group))))
+        if not dot or prefix in members:
+            return ""
+        text = f"found {found(name)}, which each of several hosts of an end has; allowed: "
+        return text + ", ".join(f"{host}.{rest}" for host in members[:_HOSTS_NAMED])
+    hosts = list(dict.fromkeys((*groups, *hosts)))
     kinds = [kind for kind in OUTCOMES.values() if kind.name in known]
     if rest not in (kind.name for kind in kinds):
         allowed = [k.name if k.of_trial or not k.per_host else f"HOST.{k.name}" for k in kinds]

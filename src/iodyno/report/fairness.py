@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from iodyno.analysis.summary import CampaignSummary, PointSummary
+from iodyno.core.experiment import stored_links
 from iodyno.report.layout import layout_of, place_name
 from iodyno.report.numbers import between, digits
 
@@ -35,6 +36,8 @@ def fairness_sentences(summary: CampaignSummary) -> Iterator[str]:
     at = f" at {len(unfair)} of {len(known)} points" if len(known) > 1 else ""
     where = f" ({place})" if place else ""
     connections = worst.levels.get("connections", (summary.workload.get("settings") or {}).get("connections"))
+    if isinstance(connections, int):
+        connections *= stored_links(summary.workload)
     few = (
         f", as if {digits(_index(worst) * connections)} of {connections} had carried all of it"
         if isinstance(connections, int)

@@ -22,6 +22,7 @@ from iodyno.report.fairness import fairness_sentences
 from iodyno.report.finite_buffer import buffer_sentences
 from iodyno.report.fit import fit_sentences
 from iodyno.report.layout import Layout, layout_of, line_name, place_name
+from iodyno.report.members import member_sentences
 from iodyno.report.numbers import between, digits, quantity
 from iodyno.report.peak import peak_sentences
 from iodyno.report.search import search_sentences
@@ -86,6 +87,7 @@ def of_hosts(summary: CampaignSummary, layout: Layout) -> list[Sentence]:
     for host in summary.hosts if not load_of(summary).asks else ():
         ends = extremes(own[host.name], f"{host.name}.cpu_ns_per_kib")
         found += map(Sentence, what_makes_it(layout, *ends, host.name)) if ends else ()
+    found += map(Sentence, member_sentences(summary))
     found += map(Sentence, fairness_sentences(summary))
     found += map(Sentence, block_size_sentences(summary, layout))
     found += bystander_sentences(summary)

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from iodyno.analysis.alike import groups_of
 from iodyno.analysis.summary import CampaignSummary, PointSummary, unit_of
 from iodyno.core.factor import VARIANT
-from iodyno.core.outcome import OUTCOMES, Estimate, split_beside
+from iodyno.core.outcome import OF_MEMBER, OF_SEVERAL, OUTCOMES, Estimate, split_beside
 from iodyno.loads.base.report import load_of
 from iodyno.report.bystander import bystander_columns
 from iodyno.report.cost_words import COSTS, cost_outcome
 from iodyno.report.fairness import FAIRNESS, tells_fairness
 from iodyno.report.layout import SHORT, Layout, layout_of, sections
 from iodyno.report.limiter import cell as limiter_cell
+from iodyno.report.members import member_tables
 from iodyno.report.numbers import Scale, details, scale_of, with_interval
 from iodyno.report.table import Cell as Cell
 from iodyno.report.table import Column as Column
@@ -42,7 +44,7 @@ def rate_outcome(summary: CampaignSummary) -> str:
 def load_tables(summary: CampaignSummary) -> list[Table]:
     """Return the tables of the load, and of what it is made of."""
     load = load_of(summary)
-    own = [*load.tables_before(summary), *source_tables(summary), *asked_tables(summary)]
+    own = [*load.tables_before(summary), *source_tables(summary), *member_tables(summary), *asked_tables(summary)]
     return [*own, *load.tables_after(summary)]
 
 
@@ -60,7 +62,14 @@ def shown_of_hosts(summary: CampaignSummary) -> set[str]:
     hosts = [host.name for host in summary.hosts]
     own = [*SPLIT, "cpu_other_ratio", _cost_column(summary)]
     more = load_of(summary).columns(summary)
-    return {*(f"{host}.{name}" for host in hosts for name in own), *more, *bystander_columns(summary)}
+    of_members = {name for name in summary.named if name.rpartition(".")[2] in (*OF_SEVERAL, *OF_MEMBER)}
+    groups = of_members if groups_of(summary.workload) else set()
+    return {
+        *(f"{host}.{name}" for host in hosts for name in own),
+        *more,
+        *bystander_columns(summary),
+        *groups,
+    }
 
 
 def _cost_column(summary: CampaignSummary) -> str:

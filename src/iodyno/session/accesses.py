@@ -31,17 +31,15 @@ Cpus = Mapping[str, Sequence[int]]
 class OpenHosts:
     """The hosts of an experiment, reached; `close` undoes whatever was made for them.
 
-    `observers`: for hosts that cannot see their own CPUs, a place on the machine outside that does. `linked`: whether
-    they need a way for data between them; `hub`: the one that has it to all others, where there are more than two.
-    `fallback`: why hosts that were to have namespaces share the machine's own.
+    `observers`: for hosts that cannot see their own CPUs, a place on the machine outside that does. `links`: the hosts that need
+    a way for data between them, two by two. `fallback`: why hosts that were to have namespaces share the machine's own.
     """
 
     accesses: dict[str, Access] = field(default_factory=dict)
     observers: dict[str, Access] = field(default_factory=dict)
     paths: list[veth.NamespacePath] = field(default_factory=list)
     warnings: list[Warning] = field(default_factory=list)
-    linked: bool = True
-    hub: str = ""
+    links: Sequence[tuple[str, str]] = ()
     fallback: str = ""
 
     async def close(self) -> None:
@@ -87,9 +85,9 @@ class OpenHosts:
     @property
     def may_be_shaped(self) -> bool:
         """True where there is a path whose rate, queue and delay the lab can set."""
-        from iodyno.paths.star import StarPath
+        from iodyno.paths.mesh import MeshPath
 
-        return any(not isinstance(path, (LoopbackPath, StarPath)) for path in self.paths)
+        return any(not isinstance(path, (LoopbackPath, MeshPath)) for path in self.paths)
 
     def data_address(self, of: str, seen_from: str) -> str | None:
         """Return the address at which `seen_from` reaches `of` with data."""
@@ -109,10 +107,10 @@ async def _open_local(hosts: OpenHosts, specs: Sequence[HostSpec], cpus: Cpus) -
     for spec in specs:
         access = LocalAccess(spec.name, cpus[spec.name])
         access.reached.address = spec.address or "127.0.0.1"
-        if len(specs) > 1 and hosts.linked:
+        if len(specs) > 1 and hosts.links:
             access.reached.path = {"kind": "loopback", "receive_processing": "the sender's CPU"}
         hosts.accesses[spec.name] = access
-    if len(specs) > 1 and hosts.linked:
+    if len(specs) > 1 and hosts.links:
         hosts.warnings.append(
             Warning(
                 WarningCode.RECEIVE_ON_SENDER,
@@ -124,17 +122,24 @@ async def _open_local(hosts: OpenHosts, specs: Sequence[HostSpec], cpus: Cpus) -
 
 
 async def _open_netns(hosts: OpenHosts, specs: Sequence[HostSpec], cpus: Cpus) -> None:
-    from iodyno.paths.star import MOST_OUTER, StarPath
+    from iodyno.paths.mesh import MOST_HOSTS, MOST_LINKS, MeshPath
 
-    if not hosts.linked:
+    if not hosts.links:
         await _open_unlinked(hosts, specs, cpus)
         return
     names = [spec.name for spec in specs]
-    if len(specs) < 2 or (len(specs) > 2 and (hosts.hub not in names or len(specs) > 1 + MOST_OUTER)):
+    links = [link for link in hosts.links if set(link) <= set(names)]
+    if len(links) < len(hosts.links):
         raise ExperimentError(
-            f"access netns joins two hosts, or a sender with up to {MOST_OUTER} others, found {', '.join(names)}",
+            f"access netns joins hosts in namespaces with each other, found {', '.join(names)}",
             where="hosts",
             advice="give all hosts access: netns, or another access to all",
+        )
+    if len(names) > MOST_HOSTS or len(links) > MOST_LINKS:
+        raise ExperimentError(
+            f"{len(names)} hosts in namespaces need {len(links)} pairs of devices; there can be {MOST_HOSTS} and {MOST_LINKS}",
+            where="hosts",
+            advice="use fewer hosts, or `between: pairs`",
         )
     if refused := veth.may_make_namespaces():
         hosts.fallback = refused
@@ -154,7 +159,7 @@ async def _open_netns(hosts: OpenHosts, specs: Sequence[HostSpec], cpus: Cpus) -
     own = {spec.name: cpus[spec.name] for spec in specs}
     path: veth.NamespacePath
     if len(specs) > 2:
-        path = await StarPath.make(hosts.hub, own, mtu)
+        path = await MeshPath.make(own, links, mtu)
     else:
         path = await veth.VethPath.make(own, mtu, addresses=addresses)
     hosts.paths.append(path)
@@ -214,14 +219,17 @@ OPENERS: Mapping[str, Opener] = {
 _ON_THIS_MACHINE = ("local", "netns")
 
 
-async def open_hosts(specs: Mapping[str, HostSpec], *, linked: bool = True, hub: str = "") -> OpenHosts:
-    """Opens every host of an experiment, with a way for data between them if `linked`, and of more than two between `hub`
-    and each of the others. Raises AccessError and
-    ExperimentError.
+async def open_hosts(
+    specs: Mapping[str, HostSpec],
+    links: Sequence[tuple[str, str]] = (),
+    ends: Sequence[Sequence[str]] = (),
+) -> OpenHosts:
+    """Opens every host of an experiment, with a way for data between those that `links` names two by two. `ends`: several hosts
+    that do the same in a load. Raises AccessError and ExperimentError.
     """
     here = [spec for spec in specs.values() if spec.access in _ON_THIS_MACHINE]
-    cpus, shared = divide_cpus(sorted(LAB_CPUS), {spec.name: spec.cpus for spec in here})
-    hosts = OpenHosts(linked=linked, hub=hub)
+    cpus, shared = divide_cpus(sorted(LAB_CPUS), {spec.name: spec.cpus for spec in here}, ends)
+    hosts = OpenHosts(links=links)
     if shared:
         hosts.warnings.append(shared_cpus(shared, cpus))
     try:
@@ -235,26 +243,48 @@ async def open_hosts(specs: Mapping[str, HostSpec], *, linked: bool = True, hub:
     return hosts
 
 
-def divide_cpus(allowed: Sequence[int], asked: Cpus) -> tuple[dict[str, tuple[int, ...]], list[str]]:
+def divide_cpus(
+    allowed: Sequence[int], asked: Cpus, ends: Sequence[Sequence[str]] = ()
+) -> tuple[dict[str, tuple[int, ...]], list[str]]:
     """CPUs of each host on one machine, and the hosts that share theirs with another one.
 
-    A host keeps the CPUs that it asked for; the others divide what is left in equal, adjoining parts.
+    A host keeps the CPUs that it asked for; the others divide what is left in equal, adjoining parts. Of `ends` with several
+    hosts each end has a part, which its hosts divide, or share where they are too many: as they do the same, what they cost
+    is told of all of them together.
+
+    >>> divide_cpus([0, 1], {"a-1": (), "a-2": (), "b": ()}, [("a-1", "a-2"), ("b",)])
+    ({'a-1': (0,), 'a-2': (0,), 'b': (1,)}, [])
     """
-    open_ones = [name for name, own in asked.items() if not own]
     free = [cpu for cpu in allowed if not any(cpu in own for own in asked.values())]
     cpus = {name: tuple(own) for name, own in asked.items()}
-    for number, name in enumerate(open_ones):
-        if len(free) >= len(open_ones):
-            part = len(free) // len(open_ones)
-            cpus[name] = tuple(free[number * part : (number + 1) * part])
-        else:
-            cpus[name] = tuple(free or allowed)
+    open_ones = [name for name, own in asked.items() if not own]
+    end_of = {name: tuple(end) for end in ends for name in end}
+    parties = list(dict.fromkeys(end_of.get(name, (name,)) for name in open_ones))
+    for party, part in _divided(free, parties):
+        for (name,), own in _divided(part, [(name,) for name in party if name in open_ones]):
+            cpus[name] = tuple(own or allowed)
+    same = [set(end) for end in ends]
     shared = [
         name
         for name, own in cpus.items()
-        if any(set(own) & set(others) for other, others in cpus.items() if other != name)
+        if any(
+            set(own) & set(others)
+            for other, others in cpus.items()
+            if other != name
+            and not (tuple(own) == tuple(others) and any({name, other} <= end for end in same))
+        )
     ]
     return cpus, shared
+
+
+def _divided(
+    cpus: Sequence[int], among: Sequence[tuple[str, ...]]
+) -> list[tuple[tuple[str, ...], Sequence[int]]]:
+    """A part of the CPUs for each; all of them where they are too few."""
+    part = len(cpus) // len(among) if among else 0
+    if not part:
+        return [(each, cpus) for each in among]
+    return [(each, cpus[number * part : (number + 1) * part]) for number, each in enumerate(among)]
 
 
 def shared_cpus(names: Sequence[str], cpus: Cpus) -> Warning:

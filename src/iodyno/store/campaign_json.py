@@ -87,6 +87,10 @@ class Workload(TypedDict, total=False):
     variables: Table | None
     own: Table | None
     more_receivers: list[str] | None
+    senders: list[str] | None
+    receivers: list[str] | None
+    between: str | None
+    groups: dict[str, list[str]] | None
     script: Table | None
     program: str | None
 

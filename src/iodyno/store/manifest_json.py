@@ -128,6 +128,8 @@ class Network(TypedDict, total=False):
     arrivals: Arrivals | None
     response_timeout_ns: int
     address: str | None
+    remote_addresses: list[str]
+    first_connection: int
     local_addresses: list[str]
     socket: Socket | None
 

@@ -155,9 +155,15 @@ def _outcome(whole: Experiment, name: str | None) -> str | None:
     if name is None:
         return None
     known = load_named(whole.workload.kind).outcomes
-    check = partial(mistake_of, hosts=list(whole.hosts), beside=whole.bystanders, known=known)
+    check = partial(
+        mistake_of,
+        hosts=list(whole.hosts),
+        beside=whole.bystanders,
+        known=known,
+        groups=whole.workload.groups,
+    )
     wrong = check(name)
-    of_sender = f"{whole.workload.ends[0]}.{name}"
+    of_sender = f"{whole.workload.named_ends[0]}.{name}"
     if wrong and not check(of_sender):
         return of_sender
     if wrong:

@@ -146,8 +146,8 @@ def _bound(experiment: Experiment, text: str, max_trials: int) -> UntilSpec:
             parse_rule(text),
             factors=experiment.factors,
             workload=spec.workload,
-            sender=spec.ends[0],
-            hosts=list(experiment.hosts),
+            sender=spec.named_ends[0],
+            hosts=[*experiment.hosts, *spec.groups],
             max_trials=max_trials,
         )
     except ValueError as problem:

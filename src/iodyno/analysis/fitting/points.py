@@ -155,7 +155,7 @@ def _line(
         {host.name: len(host.cpus) for host in trial.hosts.values()},
         variability(first, loads[0].load) if loads else None,
         str(trial.settings.get("arrivals", "")) if is_open else "",
-        int(trial.settings.get("connections", 1)) * int(trial.settings.get("queue_depth", 1)),
+        trial.connections * int(trial.settings.get("queue_depth", 1)),
         tuple(left_out),
     )
 

@@ -67,7 +67,7 @@ class View:
     @property
     def connections(self) -> int:
         """Connections of the trial."""
-        return int(self.trial.settings.get("connections", 1))
+        return self.trial.connections
 
     @property
     def workers(self) -> int:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from iodyno.analysis.outcomes import OF_HOST, OF_TRIAL
-from iodyno.core.outcome import OF_BYSTANDER
+from iodyno.analysis.outcomes import OF_HOST, OF_TRIAL, named_hosts
+from iodyno.core.outcome import OF_BYSTANDER, OF_MEMBER, OF_SEVERAL
 from iodyno.loads.base.kinds import part
 
 
@@ -21,16 +21,23 @@ class Load:
     def __init__(self, others: Collection[str] = ()) -> None:
         self.others = others
 
-    def known(self, hosts: Sequence[str], bystanders: Mapping[str, Mapping[str, Any]]) -> list[str]:
-        """Return the outcomes that trials of the load can have."""
-        of_hosts = (f"{host}.{name}" for host in hosts for name in OF_HOST)
+    def known(
+        self,
+        hosts: Sequence[str],
+        bystanders: Mapping[str, Mapping[str, Any]],
+        groups: Mapping[str, Sequence[str]],
+    ) -> list[str]:
+        """Return the outcomes that trials of the load can have. `groups`: hosts of an end that has several, by its name."""
+        of_hosts = (f"{host}.{name}" for host in named_hosts(hosts, groups) for name in OF_HOST)
+        of_members = (f"{host}.{name}" for host in named_hosts((), groups) for name in OF_MEMBER)
         of_bystanders = (
             f"{beside}.{name}"
             for beside, workload in bystanders.items()
             for name in OF_BYSTANDER
             if name not in load_of(workload).others
         )
-        return [*(name for name in OF_TRIAL if name not in self.others), *of_hosts, *of_bystanders]
+        of_trial = (name for name in OF_TRIAL if name not in self.others)
+        return [*of_trial, *(OF_SEVERAL if groups else ()), *of_hosts, *of_members, *of_bystanders]
 
     def usual(self, hosts: Sequence[str]) -> tuple[str, ...]:
         """Return the outcomes that are shown where an experiment names none."""

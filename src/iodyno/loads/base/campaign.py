@@ -29,13 +29,14 @@ Settings = list[dict[str, Level]]
 class Load:
     """Parts of a campaign that each load fills. `stalls`: that nothing moves for long is a failure. `all_carry`: connections that
     carry nothing are worth a warning. `stores`: hosts that are only looked at may hold its files. `has_targets`: it has files or
-    devices to be made ready before the first trial.
+    devices to be made ready before the first trial. `of_each_pair`: `connections` are between each sender and each receiver.
     """
 
     stalls = True
     all_carry = True
     stores = False
     has_targets = False
+    of_each_pair = True
 
     def refuse(self, experiment: Experiment, design: Design) -> None:
         """Raises PreflightError, before hosts are opened, for what is seen on this machine that no load can have."""

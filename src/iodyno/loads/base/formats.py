@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from iodyno.core.design import Design
 from iodyno.core.experiment import Experiment, HostSpec, WorkloadSpec
 from iodyno.core.factor import Factor
-from iodyno.core.outcome import OUTCOMES, TIMES_OF_REQUESTS
+from iodyno.core.outcome import OF_SEVERAL, OUTCOMES, TIMES_OF_REQUESTS
 from iodyno.core.workload import Level, Workload
 from iodyno.formats.mistakes import Path
 from iodyno.loads.base.kinds import part
@@ -26,7 +26,7 @@ class Load:
     `extends_schema`: the JSON Schema allows such names. `due_by_rate`: nothing is due at a time where no rate is set.
     """
 
-    outcomes: frozenset[str] = frozenset(OUTCOMES) - ONLY_OF_DISKS - frozenset(TIMES_OF_REQUESTS.values())
+    outcomes: frozenset[str] = frozenset(OUTCOMES) - ONLY_OF_DISKS - frozenset(TIMES_OF_REQUESTS.values()) - frozenset(OF_SEVERAL)
     beside = False
     own_names = False
     extends_schema = False
@@ -62,8 +62,8 @@ class Load:
 
     def usual_outcomes(self, workload: WorkloadSpec) -> tuple[str, ...]:
         """Return the outcomes that are worth showing where the file names none."""
-        costs = tuple(f"{host}.cpu_ns_per_kib" for host in workload.ends)
-        return ("goodput_bits_per_s", f"{workload.sender}.cycles_per_kib", *costs)
+        costs = tuple(f"{host}.cpu_ns_per_kib" for host in workload.named_ends)
+        return ("goodput_bits_per_s", f"{workload.named_ends[0]}.cycles_per_kib", *costs)
 
     def without_loss(self, transports: Sequence[Level | None]) -> str | None:
         """Return why nothing can be lost, over these transports; None: it can."""
@@ -76,7 +76,10 @@ class Load:
 
     def shown(self, workload: WorkloadSpec) -> str:
         """Return kind and hosts in words."""
-        return f"{workload.kind} from {workload.sender} to {', '.join(workload.receivers)}"
+        each = ", in pairs" if workload.between == "pairs" else ""
+        named = {hosts: f"{name} ({len(hosts)} hosts)" for name, hosts in workload.groups.items()}
+        ends = (named.get(end, ", ".join(end)) for end in (workload.senders, workload.receivers))
+        return f"{workload.kind} from {' to '.join(ends)}{each}"
 
 
 def load_named(kind: str) -> Load:

@@ -15,7 +15,12 @@ class StorageLoad(Load):
     rate = "iops"
     first_role = "alone"
 
-    def known(self, hosts: Sequence[str], bystanders: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    def known(
+        self,
+        hosts: Sequence[str],
+        bystanders: Mapping[str, Mapping[str, Any]],
+        groups: Mapping[str, Sequence[str]],
+    ) -> list[str]:
         """Return the outcomes that trials of the load can have."""
         return [*OF_DISK_TRIAL, *(f"{host}.{name}" for host in hosts for name in OF_DISK_HOST)]
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Coroutine, Mapping
 from typing import Any
 
+from iodyno.campaign import skew
 from iodyno.campaign.account import Account
 from iodyno.campaign.testbed import Testbed, together
 from iodyno.core.errors import WRONG_DATA, TrialError
@@ -160,27 +161,11 @@ def _check_start(testbed: Testbed, account: Account, clocks: Mapping[str, ClockF
     """Check how far apart the clients began. A worker notes that before its first operation: in an open loop, which waits for
     its first arrival then, too.
     """
-    began: dict[str, float] = {}
-    for host, facts in account.hosts.items():
-        result = facts["result"]
-        if facts["role"] != "alone" or result is None:
-            continue
-        at_ns = result["first_operation_ns"]
-        if at_ns is not None:
-            began[host] = clocks[host].to_lab(at_ns)
-    if account.start is None or not began:
-        return
-    first, last = min(began, key=lambda h: began[h]), max(began, key=lambda h: began[h])
-    account.start["offset_ns"] = {host: round(at - began[first]) for host, at in began.items()}
-    if len(began) < 2:
-        return
-    skew_ns = round(began[last] - began[first])
-    error_ns = clocks[first].error_ns + clocks[last].error_ns
-    account.start |= {"skew_ns": skew_ns, "skew_error_ns": error_ns}
-    limit_ns = testbed.experiment.limits.start_skew_ns
-    if skew_ns + error_ns > limit_ns:
-        text = (
-            f"{last} started {skew_ns / 1e3:.0f} us after {first}, give or take {error_ns / 1e3:.0f} us;"
-            f" the limit is {limit_ns / 1e3:.0f} us"
-        )
-        account.warning(WarningCode.START_SKEW, text)
+    began = {
+        host: result["first_operation_ns"]
+        for host, facts in account.hosts.items()
+        if facts["role"] == "alone"
+        and (result := facts["result"])
+        and result["first_operation_ns"] is not None
+    }
+    skew.note(account, clocks, began, testbed.experiment.limits.start_skew_ns)

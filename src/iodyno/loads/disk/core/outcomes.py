@@ -99,10 +99,11 @@ _EVERY = (
     OutcomeKind(
         "fairness",
         "1",
-        "Jain's index of the clients' iops: 1 when all have the same, 1/n when one has all.",
+        "Jain's index of the clients' rates: 1 when all have the same, 1/n when one has all. Of a network, of the end that has"
+        " several hosts: of their bytes in a stream, else of their requests.",
         better="higher",
     ),
-    OutcomeKind("slowest_client_ratio", "1", "Iops of the slowest client over the mean of all.", better="higher"),
+    OutcomeKind("slowest_client_ratio", "1", "Rate of the slowest client over the mean of all.", better="higher"),
     OutcomeKind(
         "cpu_us_per_io",
         "us/IO",

@@ -27,7 +27,7 @@ class HostsLoad(Load):
     def roles(self, experiment: Experiment, settings: Mapping[str, Level]) -> dict[str, str]:
         """Return the role of each host: it sends or receives."""
         workload = experiment.workload
-        return {workload.sender: "send"} | dict.fromkeys(workload.receivers, "receive")
+        return dict.fromkeys(workload.senders, "send") | dict.fromkeys(workload.receivers, "receive")
 
     def job(
         self, testbed: Testbed, host: str, role: str, settings: Mapping[str, Level], seed: int
@@ -42,19 +42,17 @@ class HostsLoad(Load):
     async def test(
         self, testbed: Testbed, settings: Settings, own: Settings, note: Callable[[Warning], None]
     ) -> list[Line]:
-        """Send data to each receiver, for a moment."""
-        first = testbed.experiment.settings(settings[0])
-        return [await preflight.data(testbed, first) for _ in testbed.experiment.workload.receivers]
+        """Send data from every sender to its receivers, for a moment."""
+        return [await preflight.data(testbed, testbed.experiment.settings(settings[0]))]
 
     @contextlib.asynccontextmanager
     async def prepared(
         self, testbed: Testbed, account: Account, settings: Mapping[str, Level]
     ) -> AsyncIterator[None]:
         """Hold the place ready at which the ends meet."""
-        with rendezvous.place(testbed, self.settings(testbed.experiment, settings)) as listens_at:
-            if listens_at is not None:
-                receiver = account.hosts[testbed.experiment.workload.receiver]
-                asked.load_of(receiver["job"])["address"] = listens_at
+        with rendezvous.places(testbed, self.settings(testbed.experiment, settings)) as listen_at:
+            for receiver, place in listen_at.items():
+                asked.load_of(account.hosts[receiver]["job"])["address"] = place
             yield
 
     async def get_ready(self, testbed: Testbed, account: Account, connections: int) -> None:

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 from iodyno.core.design import Design
 from iodyno.core.experiment import Experiment, HostSpec, WorkloadSpec
 from iodyno.core.factor import Factor
-from iodyno.core.outcome import OUTCOMES, TIMES_OF_REQUESTS
-from iodyno.core.workload import Level
+from iodyno.core.outcome import OF_SEVERAL, OUTCOMES, TIMES_OF_REQUESTS
+from iodyno.core.workload import Level, Workload
 from iodyno.formats import combinations, connection_points, planned_points
+from iodyno.formats import experiment_model as model
 from iodyno.formats.mistakes import Path
 from iodyno.loads.base.formats import Load, Traces
 from iodyno.loads.disk.core.outcomes import ONLY_OF_DISKS
@@ -23,6 +24,10 @@ class ConnectionsLoad(Load):
     """Parts of a load on connections."""
 
     beside = True
+
+    def keys(self, workload: Workload) -> dict[str, Any]:
+        """Return the key that says which sender has connections with which receiver."""
+        return {"between": model.BETWEEN}
 
     def read(self, reading: Reading, kind: str, written: Any, path: Path) -> WorkloadSpec | None:
         """Return the workload, when it can be read; what cannot is noted."""
@@ -49,7 +54,7 @@ class ConnectionsLoad(Load):
 class ExchangesLoad(ConnectionsLoad):
     """Parts of requests, each with a response."""
 
-    outcomes = frozenset(OUTCOMES) - ONLY_OF_DISKS - TIMES_OF_REQUESTS.keys()
+    outcomes = frozenset(OUTCOMES) - ONLY_OF_DISKS - TIMES_OF_REQUESTS.keys() - frozenset(OF_SEVERAL)
 
 
 LOADS = {"stream": ConnectionsLoad()} | dict.fromkeys(

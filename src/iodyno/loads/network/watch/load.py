@@ -15,7 +15,7 @@ class StreamLoad(Load):
         """Return the goodput of the measured window so far."""
         workload = self.workload
         listens = host in workload.receivers
-        if not listens and host != workload.sender:
+        if not listens and host not in workload.senders:
             return None
         got = self.delivered(progress, listens=listens)
         return None if got is None else bits(8 * self.per_s(host, got, length_ns))

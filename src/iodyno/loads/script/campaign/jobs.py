@@ -38,6 +38,6 @@ def with_stream(testbed: Testbed, receiver: str | None = None) -> Testbed:
     spec = testbed.experiment.workload
     tested = copy.copy(testbed)
     tested.experiment = replace(
-        testbed.experiment, workload=WorkloadSpec(STREAM.name, spec.sender, receiver or spec.receiver)
+        testbed.experiment, workload=WorkloadSpec(STREAM.name, spec.senders, (receiver or spec.receiver,))
     )
     return tested

@@ -22,6 +22,7 @@ class ScriptLoad(HostsLoad):
 
     stalls = False
     all_carry = False
+    of_each_pair = False
 
     def settings(self, experiment: Experiment, settings: Mapping[str, Level]) -> dict[str, Level]:
         """Return what the load is told beside its script."""

@@ -27,7 +27,6 @@ RESERVED = (
     "kind",
     "sender",
     "receiver",
-    "more_receivers",
     "profile",
     *(parameter.name for parameter in WORKLOAD.parameters),
 )

@@ -67,7 +67,7 @@ def _places(names: Sequence[str], receivers: Sequence[str]) -> Mapping[str, int]
             f"the profile names {len(names)} remote hosts ({', '.join(names)}), and {len(receivers)} hosts receive"
             f" ({', '.join(receivers)})",
             where="workload",
-            advice="name a host for each in `more_receivers`, or one `receiver` alone, which is then all of them",
+            advice="name a host for each as `receiver`, in a list, or one alone, which is then all of them",
         )
     return places | dict(zip(strangers, free, strict=False))
 

@@ -46,16 +46,9 @@ class ScriptLoad(Load):
     due_by_rate = False
 
     def keys(self, workload: Workload) -> dict[str, Any]:
-        """Return the keys of the profile, and of further hosts that it names."""
+        """Return the key of the profile."""
         return {
             "profile": (Annotated[str, model.PROFILE], Field(description="The profile, as uperf has it.")),
-            "more_receivers": (
-                list[Annotated[str, model._HOST_NAME]],
-                Field(
-                    [],
-                    description="Further hosts that receive, where the profile has several `remotehost`: in that order.",
-                ),
-            ),
         }
 
     def add_to_schema(self, definitions: dict[str, Any]) -> None:

@@ -74,7 +74,7 @@ def _with_hosts_named(profile: Profile, levels: Mapping[str, Level]) -> Script:
 def ends_keys(receivers: Iterable[str]) -> Keys:
     """The hosts of a script and what they are in it."""
     receiver, *more = receivers
-    return {"sender": SENDER, "receiver": receiver, **({"more_receivers": more} if more else {})}
+    return {"sender": SENDER, "receiver": [receiver, *more] if more else receiver}
 
 
 def hosts_keys(to: str | None, receivers: Iterable[str] = (RECEIVER,), *, together: bool = False) -> Keys:

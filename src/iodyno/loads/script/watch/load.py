@@ -18,7 +18,7 @@ class ScriptLoad(Load):
         self.per_s(host, progress["bytes"], length_ns)
         workload = self.workload
         ends = [
-            [name for name in end if name in self.moved] for end in ((workload.sender,), workload.receivers)
+            [name for name in end if name in self.moved] for end in (workload.senders, workload.receivers)
         ]
         moved = [[self.moved[name] for name in end] for end in ends if end]
         return bits(8 * min(sum(bytes_ * 1e9 / lasted_ns for bytes_, lasted_ns in end) for end in moved))

@@ -1,0 +1,36 @@
+"""How far apart the hosts of a trial began, measured on the lab's clock and held against the experiment's limit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from iodyno.core.warnings import WarningCode
+from iodyno.session.clock import ClockFit
+
+if TYPE_CHECKING:
+    from iodyno.campaign.account import Account
+
+
+def note(
+    account: Account, clocks: Mapping[str, ClockFit], began_ns: Mapping[str, int], limit_ns: int
+) -> None:
+    """Note when each host began after the first one, and the warning where the last did too late. `began_ns`: when each did, on
+    its own clock.
+    """
+    if account.start is None or not began_ns:
+        return
+    began = {host: clocks[host].to_lab(at_ns) for host, at_ns in began_ns.items()}
+    first, last = min(began, key=lambda h: began[h]), max(began, key=lambda h: began[h])
+    account.start["offset_ns"] = {host: round(at - began[first]) for host, at in began.items()}
+    if len(began) < 2:
+        return
+    skew_ns = round(began[last] - began[first])
+    error_ns = clocks[first].error_ns + clocks[last].error_ns
+    account.start |= {"skew_ns": skew_ns, "skew_error_ns": error_ns}
+    if skew_ns + error_ns > limit_ns:
+        text = (
+            f"{last} started {skew_ns / 1e3:.0f} us after {first}, give or take {error_ns / 1e3:.0f} us;"
+            f" the limit is {limit_ns / 1e3:.0f} us"
+        )
+        account.warning(WarningCode.START_SKEW, text)

@@ -368,7 +368,7 @@ def plan(
                 there=_of_limiter(experiment, host, there or {}),
             )
             several = len(experiment.workload.groups.get(host, ()))
-            if several and not isinstance(found, str) and found[0].setting.endswith("_quota"):
+            if several and not isinstance(found, str) and str(found[0].setting).endswith("_quota"):
                 # That all of them together are given less does not mean that each is.
                 found = f"a quota is that of one agent, and {host} is {several} hosts"
             if isinstance(found, str):

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from iodyno.analysis import cost, cpu_classes, physics
+from iodyno.analysis.alike import groups_of
 from iodyno.analysis.bystander import Trade, trades
 from iodyno.analysis.cost import Background, CostBasis
 from iodyno.analysis.cpu_classes import Accounting
@@ -38,9 +39,7 @@ if TYPE_CHECKING:
     from iodyno.analysis.cost_model.study import CostStudy
 
 BACKGROUND_CHANGE = 0.02
-"""Points by which the background may differ before and after (chosen: as much as marks the split of CPU
-time).
-"""
+"""Points by which the background may differ before and after (chosen: as much as marks the split of CPU time)."""
 
 
 @dataclass(frozen=True)
@@ -175,10 +174,19 @@ class CampaignSummary:
         """The outcome that is the rate of the load."""
         return load_of(self.workload).rate
 
+    @property
+    def told(self) -> tuple[HostSummary, ...]:
+        """The hosts as tables and sentences have them: an end that has several is one, with its name and facts of the first."""
+        named = {host: name for name, hosts in groups_of(self.workload).items() for host in hosts}
+        # Several on one machine have the name of the first of them.
+        names = [named.get(host.name.partition("+")[0], host.name) for host in self.hosts]
+        last = {n: replace(h, name=n) for n, h in reversed(tuple(zip(names, self.hosts, strict=True)))}
+        return tuple(last[name] for name in dict.fromkeys(names))
+
     def host(self, role: str) -> HostSummary | None:
         """The host that sends (`send`) or receives (`receive`); of a load that needs no other end, the first client."""
         role = load_of(self.workload).first_role if role == "send" else role
-        return next((host for host in self.hosts if host.role == role), None)
+        return next((host for host in self.told if host.role == role), None)
 
 
 def analyse(dataset: Dataset) -> CampaignSummary:

@@ -17,6 +17,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from iodyno.analysis.alike import groups_of
 from iodyno.analysis.dataset import Dataset, read_dataset
 from iodyno.analysis.function_study import TRIALS_OF_POINT, FunctionStudy, study_functions
 from iodyno.analysis.heat_map.points import MapFindings, examine_points, worst
@@ -162,6 +163,7 @@ def page(
     held = {
         "s": summary,
         "load": load_of(summary),
+        "several": {name: len(hosts) for name, hosts in groups_of(summary.workload).items()},
         "functions": function_section(summary, study),
         "script_sources": " ".join(sources),
         "script": Markup(page_script()),

@@ -55,9 +55,9 @@ def of_hosts(summary: CampaignSummary, layout: Layout) -> list[Sentence]:
     found += _of_times(summary, layout)
     if summary.decision:
         found.insert(0, Sentence(decision_sentence(summary.decision), about="decision"))
-    own = {host.name: replace(summary, points=points_not_void(summary, host.name)) for host in summary.hosts}
+    own = {host.name: replace(summary, points=points_not_void(summary, host.name)) for host in summary.told}
     first, one = subject(summary), COSTS[cost].one
-    for host in sorted(summary.hosts, key=lambda host: host is not first):
+    for host in sorted(summary.told, key=lambda host: first is None or host.name != first.name):
         costs = range_sentences(
             own[host.name], layout, f"{host.name}.{cost}", f"On {host.name}, a {one} costs"
         )
@@ -84,7 +84,7 @@ def of_hosts(summary: CampaignSummary, layout: Layout) -> list[Sentence]:
     if first is not None:
         found += _where_time_goes(own[first.name], layout, first.name, f"{first.name}.{cost}")
     # By class it is told of a KiB only.
-    for host in summary.hosts if not load_of(summary).asks else ():
+    for host in summary.told if not load_of(summary).asks else ():
         ends = extremes(own[host.name], f"{host.name}.cpu_ns_per_kib")
         found += map(Sentence, what_makes_it(layout, *ends, host.name)) if ends else ()
     found += map(Sentence, member_sentences(summary))

@@ -22,7 +22,7 @@ from iodyno.store.manifest import read_json
 CAMPAIGNS = Path(__file__).parent / "campaigns"
 NAMES = sorted(place.name for place in CAMPAIGNS.iterdir())
 LOADS_AND_STRATEGIES = {
-    *("stream", "request", "connect", "script", "disk", "files"),
+    *("stream", "request", "connect", "clients", "script", "disk", "files"),
     *("fixed", "until", "search", "prove", "explore", "noise"),
     *("damaged", "killed"),
 }

@@ -42,3 +42,13 @@ def test_three_trials_as_json(tmp_path: Path) -> None:
     assert goodput["unit"] == "bit/s"
     assert goodput["low"] <= goodput["estimate"] <= goodput["high"]
     assert goodput["estimate"] > 1e6
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("command", ["tcp", "rr"])
+def test_several_clients_are_told_with_how_alike_they_are(command: str, tmp_path: Path) -> None:
+    shown = iodyno(command, "--clients", "2", "--seconds", "0.3", "--json", cwd=tmp_path)
+    assert shown.returncode == 0, shown.stderr
+    (point,) = json.loads(shown.stdout)["points"]
+    of = {name: found["estimate"] for name, found in point["outcomes"].items()}
+    assert 0.5 <= of["fairness"] <= 1 and of["slowest_client_ratio"] <= 1 <= of["fastest_client_ratio"]

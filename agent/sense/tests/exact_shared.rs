@@ -15,6 +15,8 @@ use iodyno_sys::{affinity, clock, process};
 use programs::held_by;
 
 const MILLISECOND: u64 = 1_000_000;
+/// Names the process whose tasks an agent is to count as its own.
+const ALIKE: &str = "IODYNO_TEST_ALIKE";
 
 /// What an agent says of itself after it has taken some CPU time.
 struct Said {
@@ -33,7 +35,9 @@ struct Said {
 #[test]
 #[ignore = "started by the other tests"]
 fn agent() {
-    let subject = Subject { warm_up: Nanos(200 * MILLISECOND), ..Subject::default() };
+    let alike = std::env::var(ALIKE).ok().and_then(|process| process.parse().ok());
+    let watched = alike.map(|process| ("alike".to_owned(), vec![process])).into_iter().collect();
+    let subject = Subject { warm_up: Nanos(200 * MILLISECOND), watched, ..Subject::default() };
     let mut panel = Panel::new(&Roots::default(), &subject, Some(&["cpu_exact".to_owned()])).unwrap();
     let begin = clock::monotonic();
     panel.baseline();
@@ -89,15 +93,25 @@ struct Agent {
 impl Agent {
     /// Starts one that observes all CPUs; it does when this returns.
     fn start() -> Agent {
-        let mut agent = Agent::spawn();
+        Agent::start_alike("")
+    }
+
+    /// Likewise, and counts the tasks of a process as its own.
+    fn start_alike(process: &str) -> Agent {
+        let mut agent = Agent::spawn_alike(process);
         agent.hear("ready");
         agent
     }
 
     /// Likewise, without waiting until it does.
     fn spawn() -> Agent {
+        Agent::spawn_alike("")
+    }
+
+    fn spawn_alike(process: &str) -> Agent {
         let mut process = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "agent", "--ignored", "--nocapture"])
+            .env(ALIKE, process)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -197,6 +211,27 @@ fn agents_of_one_machine_share_their_programs_and_tell_each_other_apart() {
     }
     [&busy, &idle, &also_idle].into_iter().for_each(assert_whole);
     [first, second, third].into_iter().for_each(Agent::kill);
+}
+
+#[test]
+fn an_agent_counts_the_tasks_of_those_that_are_alike_as_its_own() {
+    let Some(_turn) = turn() else { return };
+    let mut busy = Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap();
+    let mut first = Agent::start_alike(&busy.id().to_string());
+    let mut other = Agent::start();
+    let (mut app_ns, mut others_ns) = (0, 0);
+    for _ in 0..100 {
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        app_ns += first.take(0).app_ns;
+        others_ns += other.take(0).app_ns;
+        if app_ns > 20 * MILLISECOND && app_ns > 2 * others_ns {
+            break;
+        }
+    }
+    busy.kill().unwrap();
+    busy.wait().unwrap();
+    assert!(app_ns > 20 * MILLISECOND && app_ns > 2 * others_ns, "{app_ns} beside {others_ns}");
+    [first, other].into_iter().for_each(Agent::kill);
 }
 
 #[test]

@@ -216,12 +216,16 @@ class Dataset:
     @property
     def hosts(self) -> Mapping[str, Mapping[str, Any]]:
         """Facts known of each host; of several that are one in the trials, those of the first."""
-        found = _known_hosts(self.header)
-        one_of = {host: name for name, hosts in _machines_of(self.header).items() for host in hosts}
+        found, one_of = _known_hosts(self.header), self.one_of
         known: dict[str, Mapping[str, Any]] = {}
         for host, facts in found.items():
             known.setdefault(one_of.get(host, host), facts)
         return known
+
+    @property
+    def one_of(self) -> Mapping[str, str]:
+        """The name that hosts have together which are one in the trials."""
+        return {host: name for name, hosts in _machines_of(self.header).items() for host in hosts}
 
     @property
     def members(self) -> Mapping[str, tuple[str, ...]]:

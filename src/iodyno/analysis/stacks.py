@@ -206,6 +206,8 @@ def read_stacks(dataset: Dataset) -> StackTable:
         files, file_of = _coded(connection, "unnest(modules)")
         trials, trial = _coded(connection, "trial")
         hosts, host = _coded(connection, "host")
+        # Of hosts that are one, the first has the profile.
+        hosts = [dataset.one_of.get(name, name) for name in hosts]
         owner, mode = _among(connection, "owner", OWNERS), _among(connection, "mode", MODES)
     width = max(1, len(files))
     pair = name_of.astype(np.int32) * np.int32(width) + file_of.astype(np.int32)

@@ -61,6 +61,7 @@ pub fn carry_out(
         storage: job.load.is_storage(),
         watched: job.watched.iter().map(|one| (one.role.clone(), one.process_ids.clone())).collect(),
     };
+    profiler.count_alike(&subject.alike());
     let own = |name: &str| name == arrivals::NAME || name == parts::NAME || tallies::has(name);
     let sensors: Option<Vec<String>> =
         job.sensors.as_ref().map(|names| names.iter().filter(|name| !own(name)).cloned().collect());

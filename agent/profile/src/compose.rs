@@ -66,12 +66,12 @@ pub(crate) struct Composed {
     pub dropped_samples: u64,
 }
 
-/// Names the stacks by `name` and merges those that have become equal. `own` is this process; `hidden`: the
+/// Names the stacks by `name` and merges those that have become equal. `own`: the processes of the load; `hidden`: the
 /// kernel's functions have no names, so that any sample of process 0 is taken for an idle one.
 pub(crate) fn compose<'fold>(
     stacks: impl Iterator<Item = (Head, &'fold [u64], u64)>,
     name: impl Fn(Place) -> Function,
-    own: u32,
+    own: &[u32],
     hidden: bool,
     room_bytes: usize,
 ) -> Composed {
@@ -111,12 +111,12 @@ pub(crate) fn compose<'fold>(
 }
 
 /// Whose sample it is; `None`: nobody's, the CPU was idle.
-fn owner(head: Head, functions: &[Function], own: u32, hidden: bool) -> Option<Owner> {
+fn owner(head: Head, functions: &[Function], own: &[u32], hidden: bool) -> Option<Owner> {
     let any = |names: &[&str]| functions.iter().any(|function| names.contains(&function.name.as_str()));
     let interrupt =
         || any(&INTERRUPTS) || functions.iter().any(|function| function.name.starts_with("asm_sysvec_"));
     match head {
-        Head { process, .. } if process == own => Some(Owner::App),
+        Head { process, .. } if own.contains(&process) => Some(Owner::App),
         Head { process: 0, mode: Mode::Kernel } if hidden => None,
         Head { process: 0, mode: Mode::Kernel } if any(&IDLE) => interrupt().then_some(Owner::Idle),
         _ => Some(Owner::Other),
@@ -198,7 +198,7 @@ mod tests {
 
     fn composed(stacks: &[(Head, Vec<u64>, u64)], hidden: bool, room: usize) -> Composed {
         let stacks = stacks.iter().map(|(head, chain, count)| (*head, chain.as_slice(), *count));
-        compose(stacks, name, OWN, hidden, room)
+        compose(stacks, name, &[OWN], hidden, room)
     }
 
     fn names(composed: &Composed, stack: usize) -> Vec<&str> {

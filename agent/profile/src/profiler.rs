@@ -73,6 +73,8 @@ pub struct Profiler {
     end_ns: Nanos,
     cost_ns: Nanos,
     missing: Vec<String>,
+    /// Processes whose samples are the load's.
+    own: Vec<u32>,
 }
 
 impl Profiler {
@@ -93,6 +95,7 @@ impl Profiler {
             end_ns: Nanos::default(),
             cost_ns: Nanos::default(),
             missing: Vec::new(),
+            own: vec![std::process::id()],
         };
         if hz > 0 {
             match open_affordable(allowed_hz(hz, &mut profiler.missing), cpus) {
@@ -116,6 +119,11 @@ impl Profiler {
     #[must_use]
     pub fn timers(&self) -> Vec<(u32, RawFd)> {
         self.timed.iter().zip(&self.samplers).map(|(&cpu, sampler)| (cpu, sampler.descriptor())).collect()
+    }
+
+    /// Has samples of other processes count as those of this agent.
+    pub fn count_alike(&mut self, processes: &[u32]) {
+        self.own.extend(processes);
     }
 
     /// The measured window begins.
@@ -152,7 +160,7 @@ impl Profiler {
         let composed = compose(
             self.fold.stacks(),
             |place| names.of(place),
-            std::process::id(),
+            &self.own,
             names.kernel_hidden,
             compose::ROOM_BYTES,
         );

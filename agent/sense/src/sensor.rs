@@ -73,8 +73,9 @@ pub struct Subject {
 pub(crate) const ALIKE: &str = "alike";
 
 impl Subject {
-    /// The processes with that role.
-    pub(crate) fn alike(&self) -> Vec<u32> {
+    /// Processes whose tasks count as those of this agent.
+    #[must_use]
+    pub fn alike(&self) -> Vec<u32> {
         let roles = self.watched.iter().filter(|(role, _)| role == ALIKE);
         roles.flat_map(|(_, processes)| processes.iter().copied()).collect()
     }

@@ -159,5 +159,5 @@ def test_two_kernels_share_no_unix_socket() -> None:
     assert "cannot share a Unix socket" in (rendezvous.refused(testbed, "unix") or "")
     assert "two kernels" in (rendezvous.refused(testbed, "vsock") or "")
     assert rendezvous.refused(testbed, "tls") is None
-    with pytest.raises(PreflightError), meeting.places(testbed, {"transport": "unix"}):
+    with pytest.raises(PreflightError), rendezvous.places(testbed, {"transport": "unix"}):
         pass

@@ -278,7 +278,8 @@ def measure(trial: Trial, basis: CostBasis) -> dict[str, Measured]:
     if trial.groups:
         found |= {name: measure_one(trial) for name, measure_one in OF_SEVERAL_HOSTS.items()}
         for host in named_hosts(trial.hosts, trial.groups):
-            names = OF_MEMBER if host in trial.hosts else (*OF_MEMBER, *OF_HOST)
+            members_have = [name for name in OF_MEMBER if name not in others]
+            names = members_have if host in trial.hosts else (*members_have, *OF_HOST)
             found |= {f"{host}.{name}": _of_member(trial, host, name, basis) for name in names}
     for beside, its in trial.bystanders.items():
         found |= {

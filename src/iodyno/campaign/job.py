@@ -10,7 +10,7 @@ from typing import Any
 from iodyno.campaign import distributions
 from iodyno.campaign.testbed import Testbed
 from iodyno.core.errors import PreflightError
-from iodyno.core.experiment import Windows
+from iodyno.core.experiment import Windows, WorkloadSpec
 from iodyno.core.submission import CLIENTS, SERVERS, Submission
 from iodyno.core.volume import GENERATOR
 from iodyno.core.workload import CONNECT_REQUEST_RESPONSE, SOCKET_NUMBERS, STREAM, Level
@@ -67,7 +67,6 @@ def _load(testbed: Testbed, seed: int, host: str, role: str, settings: Mapping[s
 
 def place_of(testbed: Testbed, host: str, role: str, settings: Mapping[str, Level]) -> dict[str, Any]:
     """Where an end is, and how long it waits for a datagram."""
-    workload = testbed.experiment.workload
     place: dict[str, Any] = {"role": role, "address": None}
     if role == "receive":
         place["address"] = _listens_at(testbed, host)
@@ -79,6 +78,7 @@ def of_connections(
     testbed: Testbed, host: str, role: str, settings: Mapping[str, Level], seed: int, traffic: str
 ) -> dict[str, Any]:
     """The connections of an end, and what is done on them."""
+    workload = testbed.experiment.workload
     # The end of the payload's way: in a stream back, the one that listens is the one that sends.
     end = _OTHER[role] if settings.get("direction") == "reverse" else role
     greatest, message_sizes = distributions.sizes({"size": 1, **settings})

@@ -341,6 +341,8 @@ OF_MEMBER = (
     *("goodput_bits_per_s", "operations_per_s"),
     *(f"write_service_time_{name}_ns" for name in ("mean", "p50", "p99")),
     *(f"response_time_{name}_ns" for name in ("mean", "p50", "p99")),
+    *(f"latency_{name}_ns" for name in ("mean", "p50", "p99")),
+    *(f"latency_from_schedule_{name}_ns" for name in ("mean", "p50", "p99")),
 )
 """The outcomes of each of several hosts of an end, and of all of them: what it counts itself."""
 

@@ -29,7 +29,7 @@ def mistake_of(
     if whose and beside:
         return "" if of_bystander in OF_BYSTANDER else f"of a bystander {unknown(of_bystander, OF_BYSTANDER)}"
     prefix, dot, rest = name.rpartition(".")
-    if groups and rest in (OF_MEMBER if dot else OF_SEVERAL):
+    if groups and rest in ({*OF_MEMBER} & {*known} if dot else OF_SEVERAL):
         members = list(dict.fromkeys((*groups, *(host for group in groups.values() for host in group))))
         if not dot or prefix in members:
             return ""

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from iodyno.analysis.alike import groups_of
 from iodyno.analysis.summary import CampaignSummary, PointSummary
 from iodyno.core.outcome import OUTCOMES
-from iodyno.report.cost_words import is_exchange
+from iodyno.loads.base.report import load_of
 from iodyno.report.layout import SHORT, layout_of, place_name, sections
 from iodyno.report.numbers import Scale, between, digits, scale_of, with_interval
 from iodyno.report.table import Cell, Column, Table
@@ -16,7 +16,12 @@ ROWS_MOST = 40
 """Rows of hosts that a table has (chosen: a screen); with more, it has a row for each point."""
 _FAIR = 0.9
 """Jain's index below which hosts do not get the same (chosen: as for connections)."""
-_TIMES = ("response_time_p99_ns", "write_service_time_p99_ns")
+_TIMES = (
+    "response_time_p99_ns",
+    "write_service_time_p99_ns",
+    "latency_from_schedule_p99_ns",
+    "latency_p99_ns",
+)
 
 
 def member_tables(summary: CampaignSummary) -> list[Table]:
@@ -50,7 +55,7 @@ def member_sentences(summary: CampaignSummary) -> Iterator[str]:
 
 
 def _rate(summary: CampaignSummary) -> str:
-    return "operations_per_s" if is_exchange(summary) else "goodput_bits_per_s"
+    return "operations_per_s" if load_of(summary).asks else "goodput_bits_per_s"
 
 
 def _rates(summary: CampaignSummary, point: PointSummary, hosts: Sequence[str]) -> Mapping[str, float]:

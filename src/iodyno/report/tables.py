@@ -44,7 +44,12 @@ def rate_outcome(summary: CampaignSummary) -> str:
 def load_tables(summary: CampaignSummary) -> list[Table]:
     """Return the tables of the load, and of what it is made of."""
     load = load_of(summary)
-    own = [*load.tables_before(summary), *source_tables(summary), *member_tables(summary), *asked_tables(summary)]
+    own = [
+        *load.tables_before(summary),
+        *source_tables(summary),
+        *member_tables(summary),
+        *asked_tables(summary),
+    ]
     return [*own, *load.tables_after(summary)]
 
 

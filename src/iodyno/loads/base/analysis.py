@@ -29,7 +29,12 @@ class Load:
     ) -> list[str]:
         """Return the outcomes that trials of the load can have. `groups`: hosts of an end that has several, by its name."""
         of_hosts = (f"{host}.{name}" for host in named_hosts(hosts, groups) for name in OF_HOST)
-        of_members = (f"{host}.{name}" for host in named_hosts((), groups) for name in OF_MEMBER)
+        of_members = (
+            f"{host}.{name}"
+            for host in named_hosts((), groups)
+            for name in OF_MEMBER
+            if name not in self.others
+        )
         of_bystanders = (
             f"{beside}.{name}"
             for beside, workload in bystanders.items()

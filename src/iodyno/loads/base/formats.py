@@ -26,7 +26,9 @@ class Load:
     `extends_schema`: the JSON Schema allows such names. `due_by_rate`: nothing is due at a time where no rate is set.
     """
 
-    outcomes: frozenset[str] = frozenset(OUTCOMES) - ONLY_OF_DISKS - frozenset(TIMES_OF_REQUESTS.values()) - frozenset(OF_SEVERAL)
+    outcomes: frozenset[str] = (
+        frozenset(OUTCOMES) - ONLY_OF_DISKS - frozenset(TIMES_OF_REQUESTS.values()) - frozenset(OF_SEVERAL)
+    )
     beside = False
     own_names = False
     extends_schema = False

@@ -21,6 +21,8 @@ _SCALES: dict[str, tuple[tuple[float, str], ...]] = {
     "1": ((1, ""),),
 }
 _SHARES = ("_ratio",)
+_RESIDUE = 1e-12
+"""Share of an error below which a value is what arithmetic leaves of 0 (chosen: a thousand times the precision of a double)."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,9 @@ def quantity(value: float | None, unit: str, name: str = "") -> str:
 
 
 def digits(value: float, error: float | None = None) -> str:
-    """The value with the digits that `error` leaves it (two of the error's), or three without an error."""
+    """The value with the digits that `error` leaves it (two of the error's), or three without an error. Never 0 of what is
+    not 0: it has two digits of its own then, as a bound of 0.26 beside one of 960 is no bound of 0.
+    """
     if value == 0 and not error:
         return "0"
     size = abs(error) if error else abs(value)
@@ -59,6 +63,8 @@ def digits(value: float, error: float | None = None) -> str:
     places = min(places, 5 - math.floor(math.log10(abs(value))) if value else 3)
     # Minus nothing is nothing.
     rounded = round(value, places) + 0.0
+    if not rounded and abs(value) > _RESIDUE * size:
+        return digits(value, value) if abs(value) >= 1e-4 else f"{value:.2g}"
     return f"{rounded:.{max(0, places)}f}"
 
 

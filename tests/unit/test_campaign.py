@@ -11,6 +11,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -155,6 +156,8 @@ def test_a_step_of_the_wall_clock_is_said_once_of_the_trial_that_it_fell_into(
     ((order, text),) = told
     assert order == min(manifest["order"] for manifest in manifests(folder))
     assert "the lab's wall clock was set back by 3600.0 s" in text
+    begun = [datetime.fromisoformat(manifest["started_wall"]) for manifest in manifests(folder)]
+    assert begun == sorted(begun) and begun[-1] - begun[0] < timedelta(minutes=30)
 
 
 def test_agents_hear_of_the_lab_while_a_trial_is_put_on_the_disk(
@@ -221,6 +224,26 @@ def test_a_trial_whose_manifest_is_gone_is_made_again_and_set_aside(
     assert warning.where == "trial 00001-1" and "damaged/00001-1.2" in warning.text
     assert (folder / "damaged/00001-1.2/records.parquet").is_file()
     assert len([trial for trial in read_campaign(folder).trials if trial.counts]) == 8
+
+
+@pytest.mark.parametrize("file", ["series.parquet", "manifest.json"])
+def test_a_damaged_background_is_measured_again_and_set_aside(
+    campaign: tuple[Path, Notes], tmp_path: Path, file: str
+) -> None:
+    folder = Path(shutil.copytree(campaign[0], tmp_path / "c"))
+    for when in ("before", "after"):
+        part = folder / "background" / when / file
+        part.write_bytes(part.read_bytes()[:100])
+        notes = Notes()
+        outcome = asyncio.run(run(ASKED, tmp_path, resume=folder, notes=notes, program=PROGRAM))
+        assert outcome.complete and not notes.manifests
+        ((where, text),) = [
+            (each.where, each.text) for each in notes.warnings if each.code is WarningCode.RETRIED
+        ]
+        assert where == f"background {when}" and str(part) in text and f"damaged/background-{when}" in text
+        assert (folder / f"damaged/background-{when}" / file).stat().st_size == 100
+        assert all(each.counts for each in read_campaign(folder).background.values())
+        assert set(read_campaign(folder).background) == {"before", "after"}
 
 
 def test_a_trial_of_a_newer_release_is_not_made_again(campaign: tuple[Path, Notes], tmp_path: Path) -> None:

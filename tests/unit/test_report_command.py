@@ -16,7 +16,9 @@ import pytest
 from made_campaign import Layout, Truth, make_campaign
 
 from iodyno.cli.main import run
+from iodyno.core.decision import Standing
 from iodyno.core.outcome import Estimate
+from iodyno.report.decision import decision_sentence
 from iodyno.report.numbers import between, digits, quantity, with_interval
 
 FACTORS = [{"name": "connections", "levels": [1, 4], "together": {}}]
@@ -191,6 +193,31 @@ def test_a_damaged_trial_is_named_with_its_file(
     assert str(place) in (campaign / "report.html").read_text()
 
 
+@pytest.mark.parametrize(
+    ("file", "harm"), [("series.parquet", "flip"), ("manifest.json", "cut"), ("manifest.json", "gone")]
+)
+def test_a_damaged_background_is_named_with_its_file(
+    campaign: Path, file: str, harm: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    places = [campaign / "background" / when / file for when in ("before", "after")]
+    for place in places:
+        content = bytearray(place.read_bytes())
+        content[len(content) // 2] ^= 1
+        place.write_bytes(content if harm == "flip" else content[:50])
+        if harm == "gone":
+            place.unlink()
+        assert run(["report", str(campaign)]) == 0
+        (line,) = [
+            line for line in capsys.readouterr().out.splitlines() if line.startswith("warning: Background")
+        ]
+        assert f"the one {place.parent.name} the trials is damaged: {place}" in line
+    assert all(str(place) in line for place in places)
+    assert run(["report", str(campaign), "--json"]) == 0
+    for known in json.loads(capsys.readouterr().out)["background"].values():
+        assert known["missing"] == "what was stored of the idle machine is damaged; nothing is subtracted"
+    assert str(places[1]) in (campaign / "report.html").read_text()
+
+
 def test_many_damaged_trials_do_not_fill_the_screen(
     campaign: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -234,6 +261,21 @@ def test_quantities(value: float | None, unit: str, name: str, shown: str) -> No
     assert quantity(value, unit, name) == shown
 
 
+@pytest.mark.parametrize("value", [0.31, 4.2, -0.31, 3e-7])
+def test_nothing_but_nought_is_shown_as_nought(value: float) -> None:
+    low, high = value - abs(value) / 2, 960.0
+    assert float(digits(value, 480)) == value and digits(0.0, 480) == "0" and digits(1e-17, 480) == "0"
+    wide = Estimate(value, low, high, 2, "1", "over trials")
+    shown = (
+        with_interval(wide),
+        between(wide),
+        decision_sentence(Standing("ratio(size) > 2", estimate=value, low=low, high=high)),
+    )
+    for text in shown:
+        numbers = [float(each) for each in re.findall(r"(\S+) \[(\S+), 960", text)[0]]
+        assert numbers == pytest.approx([value, low], rel=0.06)
+
+
 def test_a_value_has_the_digits_that_its_interval_leaves() -> None:
     assert digits(11792.4, 353) == "11790"
     assert digits(0.012346, 0.00021) == "0.01235"
@@ -243,7 +285,7 @@ def test_a_value_has_the_digits_that_its_interval_leaves() -> None:
     assert with_interval(skewed) == "100 [95, 130] ns"
     # Far to one side: what is sure is not rounded away.
     far = Estimate(235e3, 230e3, 24e6, 1, "ns", "bootstrap")
-    assert with_interval(far) == "240 [0, 24000] us" and between(far) == "240 [0, 24000] us"
+    assert with_interval(far) == "240 [230, 24000] us" and between(far) == "240 [230, 24000] us"
     assert with_interval(Estimate(1.0, None, None, 1, "ns", "one trial")) == "1.00 ns"
 
 

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -267,6 +268,27 @@ def test_a_stopped_follower_does_not_make_the_lab_look_dead(tmp_path: Path) -> N
 
     # To ask takes the lock for a moment, too, and the lab tries once a line.
     until(alive_after_a_line)
+    feed.close("finished")
+
+
+@pytest.mark.parametrize("step_ns", [-3600 * 10**9, 3600 * 10**9])
+def test_a_step_of_the_wall_clock_moves_no_time_that_is_shown(
+    tmp_path: Path, step_ns: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now_s, now_ns = time.time, time.time_ns
+    feed = Feed(unfinished(tmp_path / "c"))
+    feed.event("begin", name="x", trials=4, pid=1)
+    tell_trial(feed, 0, intervals=2, pace=lambda _: None)
+    monkeypatch.setattr(time, "time", lambda: now_s() + step_ns / 1e9)
+    monkeypatch.setattr(time, "time_ns", lambda: now_ns() + step_ns)
+    tell_trial(feed, 1, intervals=2, pace=lambda _: None, end=False)
+    board = Board(tmp_path / "c")
+    until(lambda: (board.refresh(), len(board.samples) == 4)[1])
+    first, second = board.trial_list()
+    assert abs(second["start_s"] - first["start_s"]) < 60
+    left_ns = board.left_ns()
+    assert left_ns is not None and 0 < left_ns <= 60 * 10**9
+    assert board.lag_s is not None and board.lag_s < 60 and abs(board.now_s() - second["start_s"]) < 60
     feed.close("finished")
 
 

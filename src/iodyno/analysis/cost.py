@@ -371,6 +371,10 @@ def background(name: str, idle: Mapping[str, Trial], accounting: Accounting) -> 
     measured = next((trial.hosts[name] for trial in idle.values() if name in trial.hosts), None)
     whole = sum(one.whole_ns for one in together)
     span = sum(part for _, _, part in counted)
+    damaged = any(trial.status == "damaged" for trial in idle.values())
+    state = (
+        "what was stored of the idle machine is damaged" if damaged else "the idle machine was not measured"
+    )
     return Background(
         host=name,
         ratio=sum(ratios.values()) / len(ratios) if ratios else None,
@@ -381,7 +385,7 @@ def background(name: str, idle: Mapping[str, Trial], accounting: Accounting) -> 
         error=2 * _TICK_NS / math.sqrt(6) * math.sqrt(readings) / whole
         if whole and accounting.tier != "bpf"
         else 0.0,
-        missing=None if ratios else "the idle machine was not measured; nothing is subtracted",
+        missing=None if ratios else f"{state}; nothing is subtracted",
         classes={
             kind: Share(
                 sum(each) / len(each),

@@ -423,6 +423,13 @@ def _host_warnings(
     seen: Mapping[str, Seen],
 ) -> list[Warning]:
     found = []
+    damaged = {name: trial.reason for name, trial in dataset.background.items() if trial.status == "damaged"}
+    if damaged:
+        # The first of its code: the terminal shows no more than one of each.
+        text = "; ".join(
+            f"the one {when} the trials is damaged: {reason}" for when, reason in damaged.items()
+        )
+        found.append(Warning(WarningCode.BACKGROUND, text, f"background {' and '.join(damaged)}"))
     cpus = {host.name: host.cpus for trial in finished for host in trial.hosts.values()}
     boots = {name: (said.get("host") or {}).get("boot_id") for name, said in hello.items()}
     names = list(cpus)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ from iodyno.campaign.account import Account
 from iodyno.campaign.folder import warning_json
 from iodyno.campaign.sealed import sealed
 from iodyno.campaign.testbed import Testbed
+from iodyno.campaign.time_of_day import TimeOfDay
 from iodyno.campaign.trial import OPERATIONS, measure_idle
 from iodyno.core.errors import AccessError, TrialError
 from iodyno.core.experiment import Windows
@@ -54,7 +54,7 @@ class Background:
         self._writer.discard()
 
 
-async def measure_background(testbed: Testbed, folder: Path, when: str) -> Background:
+async def measure_background(testbed: Testbed, folder: Path, when: str, clock: TimeOfDay) -> Background:
     """Measure `background/<when>` of the campaign in `folder`.
 
     An agent that is lost meanwhile is started anew, once; a start that comes too late is given more time until it comes in
@@ -63,7 +63,7 @@ async def measure_background(testbed: Testbed, folder: Path, when: str) -> Backg
     retried = False
     while True:
         try:
-            return await _measure(testbed, folder, when)
+            return await _measure(testbed, folder, when, clock)
         except TrialError as failure:
             if retried and (failure.code != "late" or not testbed.can_wait_longer):
                 # It is none of a trial's failures: what is wrong is the host or its agent.
@@ -85,7 +85,7 @@ def _length_ns(testbed: Testbed) -> int:
     return asked if exact else max(asked, min(_TICKED_NS, testbed.experiment.windows.measured_ns))
 
 
-async def _measure(testbed: Testbed, folder: Path, when: str) -> Background:
+async def _measure(testbed: Testbed, folder: Path, when: str, clock: TimeOfDay) -> Background:
     length_ns = _length_ns(testbed)
     windows = Windows(warm_up_ns=0, measured_ns=length_ns, drain_ns=0, interval_ns=length_ns)
     account = Account()
@@ -97,7 +97,7 @@ async def _measure(testbed: Testbed, folder: Path, when: str) -> Background:
         writer.add_record(host, OPERATIONS["idle"], sent.payload)
         busy[host] = _busy_ratio(sent.taken_apart(), testbed.cpus[host])
 
-    started = datetime.now(UTC)
+    started = clock.text()
     try:
         await measure_idle(testbed, f"background-{when}", windows, account, keep)
     except BaseException:
@@ -107,7 +107,7 @@ async def _measure(testbed: Testbed, folder: Path, when: str) -> Background:
         "trial": f"background-{when}",
         **{"order": 0, "attempt": 1, "block": 0, "replicate": 0, "point": "background"},
         **{"levels": {}, "settings": {}, "status": "finished", "reason": None},
-        "started_wall": started.isoformat(timespec="milliseconds"),
+        "started_wall": started,
         "windows": vars(windows),
         "start": account.start,
         "hosts": account.hosts,

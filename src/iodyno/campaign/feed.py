@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from iodyno.campaign.strategy import Answer
+from iodyno.campaign.time_of_day import TimeOfDay
 from iodyno.core.decision import Standing
 from iodyno.core.design import PlannedTrial
 from iodyno.core.warnings import Warning
@@ -51,8 +52,9 @@ _LOCK_TRIES = 50
 class Feed:
     """The feed of one campaign; its methods return at once and raise nothing."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, clock: TimeOfDay | None = None) -> None:
         self._folder = folder / FEED
+        self._clock = clock or TimeOfDay()
         self._lines: queue.Queue[tuple[str, str, Mapping[str, Any], bytes] | None] = queue.Queue(
             _MOST_WAITING
         )
@@ -67,22 +69,22 @@ class Feed:
 
     def event(self, kind: str, **content: Any) -> None:
         """Tells that something has happened."""
-        self._put("event", "", {"kind": kind, "at_ns": time.time_ns(), **content})
+        self._put("event", "", {"kind": kind, "at_ns": self._clock.now_ns(), **content})
 
     def begin_trial(self, name: str, **content: Any) -> None:
         """A trial begins; its records follow."""
-        self._put("open", name, {"kind": "trial", "at_ns": time.time_ns(), "trial": name, **content})
+        self._put("open", name, {"kind": "trial", "at_ns": self._clock.now_ns(), "trial": name, **content})
 
     def record(self, trial: str, host: str, place: Mapping[str, Any], record: bytes) -> None:
         """A record of the trial, as it came from the host; `place`: the host's `role`, `operation` and `cpus`.
 
         It is not looked into: that is for those who follow, who may have a machine of their own.
         """
-        self._put("record", trial, {"at_ns": time.time_ns(), "host": host, **place}, record)
+        self._put("record", trial, {"at_ns": self._clock.now_ns(), "host": host, **place}, record)
 
     def end_trial(self, name: str, **content: Any) -> None:
         """The trial is stored: its lines are not needed any more."""
-        self._put("close", name, {"kind": "done", "at_ns": time.time_ns(), "trial": name, **content})
+        self._put("close", name, {"kind": "done", "at_ns": self._clock.now_ns(), "trial": name, **content})
 
     def close(self, how: str) -> None:
         """Says how the campaign ended and removes the feed; gives up after a while when the disk hangs."""
@@ -228,9 +230,9 @@ class Told:
 
 
 @contextlib.contextmanager
-def fed(folder: Path, name: str, trials: int) -> Iterator[Feed]:
+def fed(folder: Path, name: str, trials: int, clock: TimeOfDay) -> Iterator[Feed]:
     """The feed of the campaign in `folder` while it runs."""
-    feed = Feed(folder)
+    feed = Feed(folder, clock)
     feed.event("begin", name=name, trials=trials, pid=os.getpid())
     how = "stopped"
     try:

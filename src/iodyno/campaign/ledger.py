@@ -20,6 +20,7 @@ from iodyno.core.errors import StoreError
 from iodyno.core.limiter import Perturbation
 from iodyno.store.manifest import (
     NewerError,
+    background_folders,
     check_parts,
     places_of_trials,
     read_header,
@@ -59,7 +60,8 @@ class Entry:
 class Ledger:
     """The open ledger of one campaign. Every change is on the disk when its method returns.
 
-    `damaged`: trials whose files were not whole when it was opened; `beyond`: stored trials that are not of the design.
+    `damaged`: trials and measurements of the idle machine whose files were not whole when it was opened; `beyond`: stored
+    trials that are not of the design.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -76,8 +78,8 @@ class Ledger:
         """The ledger of the campaign in `folder`, made again from `campaign.json` and the trials.
 
         A trial whose files are not what its manifest says, or whose manifest is gone, is set aside in the folder `DAMAGED` of
-        the campaign, and planned again: `damaged` of the ledger names it, says what is wrong and where it lies now.
-        Raises StoreError.
+        the campaign, and planned again: `damaged` of the ledger names it, says what is wrong and where it lies now. So is the
+        background. Raises StoreError.
         """
         header = read_header(folder)
         for suffix in ("", "-wal", "-shm"):
@@ -86,15 +88,8 @@ class Ledger:
         ledger.plan(header)
         known = set(ledger.entries())
         for place in list(places_of_trials(folder)):
-            try:
-                manifest = read_manifest(place)
-                check_parts(place, manifest)
-            except StoreError as error:
-                if isinstance(error, NewerError) or isinstance(error.__cause__, PermissionError):
-                    # It may be whole; whoever can read it is to say.
-                    raise
-                left = _set_aside(place, folder / DAMAGED)
-                ledger.damaged[place.name] = (f"{error.where}: {error.what}", f"{DAMAGED}/{left.name}")
+            manifest = ledger._whole(f"trial {place.name}", place, folder / DAMAGED / place.name)
+            if manifest is None:
                 order, attempt = map(int, place.name.split("-"))
                 ledger.mark(order, "planned", attempt)
                 continue
@@ -110,7 +105,25 @@ class Ledger:
                 reason=f"{reason['code']}: {reason['what']}" if reason else None,
                 folder=f"trials/{manifest['trial']}",
             )
+        for place in background_folders(folder):
+            ledger._whole(f"background {place.name}", place, folder / DAMAGED / f"background-{place.name}")
         return ledger
+
+    def _whole(self, name: str, place: Path, aside: Path) -> dict[str, Any] | None:
+        """The manifest of what is stored there; None: it is damaged, and was set aside."""
+        try:
+            manifest = read_manifest(place)
+            check_parts(place, manifest)
+        except StoreError as error:
+            if isinstance(error, NewerError) or isinstance(error.__cause__, PermissionError):
+                # It may be whole; whoever can read it is to say.
+                raise
+            self.damaged[name] = (
+                f"{error.where}: {error.what}",
+                f"{DAMAGED}/{_set_aside(place, aside).name}",
+            )
+            return None
+        return manifest
 
     def plan(self, campaign: Mapping[str, Any]) -> None:
         """Writes the plan down: `campaign` is the content of `campaign.json`."""
@@ -221,11 +234,11 @@ def _planned(manifest: Mapping[str, Any]) -> PlannedTrial:
     )
 
 
-def _set_aside(place: Path, into: Path) -> Path:
-    """Moves a damaged trial there; where it lies then, which is beside what was moved of an earlier trial of its name."""
+def _set_aside(place: Path, aside: Path) -> Path:
+    """Moves what is damaged there; where it lies then, which is beside what was moved earlier under that name."""
     try:
-        into.mkdir(exist_ok=True)
-        names = (f"{place.name}.{number}" if number > 1 else place.name for number in count(1))
-        return place.rename(next(into / name for name in names if not (into / name).exists()))
+        aside.parent.mkdir(exist_ok=True)
+        places = (aside.with_name(f"{aside.name}.{number}") if number > 1 else aside for number in count(1))
+        return place.rename(next(each for each in places if not each.exists()))
     except OSError as error:
-        raise StoreError(f"cannot be moved to {into}: {error.strerror}", where=str(place)) from error
+        raise StoreError(f"cannot be moved to {aside.parent}: {error.strerror}", where=str(place)) from error

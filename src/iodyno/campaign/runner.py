@@ -6,7 +6,6 @@ import asyncio
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -24,6 +23,7 @@ from iodyno.campaign.sealed import sealed
 from iodyno.campaign.strategy import Answer, Strategy
 from iodyno.campaign.testbed import Testbed, path_of
 from iodyno.campaign.testbeds import Skipped, Testbeds
+from iodyno.campaign.time_of_day import TimeOfDay
 from iodyno.campaign.trial import OPERATIONS, beside, carry_out
 from iodyno.core.design import Design, PlannedTrial
 from iodyno.core.errors import CERTAIN, AccessError, StoreError, TrialError
@@ -35,13 +35,11 @@ from iodyno.hosts.guard import restore_here
 from iodyno.loads.base.campaign import load_for
 from iodyno.session.locate import find_agent
 from iodyno.session.sent import SentRecord
-from iodyno.store.schema import BACKGROUND, CAMPAIGN, TRIALS
+from iodyno.store.schema import BACKGROUND, BACKGROUNDS, CAMPAIGN, TRIALS
 from iodyno.store.writer import TrialWriter, remove_partials
 
 OVERHEAD_NS = 500_000_000
 """Time of a trial outside its windows, to tell the time left before there is a measurement of it."""
-_WALL_STEP_NS = 500_000_000
-"""Least step that is told (chosen: half a leap second, and longer than the lab waits for a CPU between two looks at clocks)."""
 
 
 class Watcher(Protocol):
@@ -113,14 +111,14 @@ async def run_campaign(
     with (
         held(folder),
         _Campaign.begin(experiment, design, folder, None if resume else program) as campaign,
-        fed(folder, experiment.name, len(design.trials)) as feed,
+        fed(folder, experiment.name, len(design.trials), campaign.clock) as feed,
     ):
         campaign.feed, watcher = feed, Told(watcher, feed)
         campaign.tell_damaged(watcher)
         course = campaign.begin_course(strategies, watcher)
         pause_ns: int | None = 0
         while pause_ns is not None and (
-            campaign.lacks_foreign() or await course.due() or campaign.lacks("after")
+            campaign.lacks_foreign() or await course.due() or any(map(campaign.lacks, BACKGROUNDS))
         ):
             if pause_ns:
                 watcher.on_stage(f"waiting for {pause_ns / 1e9:g} s before the next block")
@@ -130,9 +128,10 @@ async def run_campaign(
                 await campaign.open(testbeds, destroy, watcher)
                 pause_ns = await campaign.execute_all(testbeds, watcher)
                 if pause_ns is None:
+                    await campaign.store_idle()
                     watcher.on_stage("measuring the background again")
                     try:
-                        after = await measure_background(testbeds.first, folder, "after")
+                        after = await measure_background(testbeds.first, folder, "after", campaign.clock)
                     except AccessError as error:
                         # All trials are done; what they tell does not go with a host.
                         campaign.cut = error
@@ -155,7 +154,7 @@ class _Campaign:
         self._file = file
         self._ledger = ledger
         self._overheads_ns: list[int] = []
-        self._wall_ahead_ns = _wall_ahead_ns()
+        self.clock = TimeOfDay()
         self.course: Course
         self.cut: AccessError | None = None
         self.feed: Feed | None = None
@@ -207,10 +206,10 @@ class _Campaign:
             await idle.store()
 
     def tell_damaged(self, watcher: Watcher) -> None:
-        """Says which trials are made again because what is stored of them is not whole."""
+        """Says what is measured again because what is stored of it is not whole."""
         for name, (wrong, left) in self._ledger.damaged.items():
             text = f"made again, as what was stored of it is damaged ({wrong}); what is left lies in {left}"
-            self.warner(watcher)(Warning(WarningCode.RETRIED, text, f"trial {name}"))
+            self.warner(watcher)(Warning(WarningCode.RETRIED, text, name))
 
     def begin_course(self, strategies: Sequence[Strategy], watcher: Watcher) -> Course:
         """The course that the strategies ask for, from its begin."""
@@ -240,7 +239,7 @@ class _Campaign:
         self.skip(testbeds.skipped, watcher)
         watcher.on_stage("measuring the background")
         if self.lacks("before"):
-            self.idle = await measure_background(testbeds.first, self._folder, "before")
+            self.idle = await measure_background(testbeds.first, self._folder, "before", self.clock)
             checks.append(idle_line(testbeds.first, self.idle.busy, self.warner(watcher)))
             self.note(preflight=checks)
 
@@ -382,7 +381,7 @@ class _Campaign:
             account.warning(
                 WarningCode.RETRIED, f"attempt {attempt}: the one before failed, see its manifest"
             )
-        began_ns, started = time.monotonic_ns(), datetime.now(UTC)
+        began_ns, started = time.monotonic_ns(), self.clock.text()
         writer = TrialWriter(self._folder / TRIALS, name)
 
         def keep(host: str, record: SentRecord) -> None:
@@ -412,7 +411,7 @@ class _Campaign:
                 "settings": self.load.settings(self._experiment, settings),
                 "status": "failed" if failure else "finished",
                 "reason": _reason(failure),
-                "started_wall": started.isoformat(timespec="milliseconds"),
+                "started_wall": started,
                 "windows": vars(windows),
                 "start": account.start,
                 "hosts": account.hosts,
@@ -446,15 +445,13 @@ class _Campaign:
         return failure
 
     def _look_at_wall_clock(self, account: Account) -> None:
-        """Warnings the times of day in manifests where the clock was set since the last look. Nobody sets the other clocks."""
-        ahead_ns = _wall_ahead_ns()
-        moved_ns, self._wall_ahead_ns = ahead_ns - self._wall_ahead_ns, ahead_ns
-        if abs(moved_ns) > _WALL_STEP_NS:
-            how = f"{'forward' if moved_ns > 0 else 'back'} by {abs(moved_ns) / 1e9:.1f} s"
+        """Tells where the wall clock was set since the last look: times of other files and programs jump there."""
+        if step_ns := self.clock.step_ns():
+            how = f"{'forward' if step_ns > 0 else 'back'} by {abs(step_ns) / 1e9:.1f} s"
             account.warning(
                 WarningCode.CLOCK_STEPPED,
-                f"the lab's wall clock was set {how} in this trial or since the one before: the times at which"
-                " trials started do not compare across it",
+                f"the lab's wall clock was set {how} in this trial or since the one before: the times at which trials"
+                " started go on from what it was before",
                 "lab",
             )
 
@@ -470,11 +467,6 @@ class _Campaign:
         return CampaignOutcome(
             self._folder, finished, failed, skipped, self.course.answers, complete, self.cut
         )
-
-
-def _wall_ahead_ns() -> int:
-    """Return the time by which the wall clock is ahead of the time since boot: changed by nothing but setting it."""
-    return time.time_ns() - time.clock_gettime_ns(time.CLOCK_BOOTTIME)
 
 
 def _reason(failure: TrialError | None) -> dict[str, str] | None:

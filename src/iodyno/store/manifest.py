@@ -18,7 +18,7 @@ from iodyno.core.errors import StoreError
 from iodyno.core.factor import parameter_of
 from iodyno.loads.base.workloads import workload_of_stored
 from iodyno.store.older_names import in_present_words
-from iodyno.store.schema import CAMPAIGN, MANIFEST, SCHEMA_VERSION, TRIALS
+from iodyno.store.schema import BACKGROUND, BACKGROUNDS, CAMPAIGN, MANIFEST, SCHEMA_VERSION, TRIALS
 
 _NUMBERS = ("size", "duration", "count", "rate", "bit_rate", "share")
 """Kinds of parameters whose levels are numbers, but where they are drawn from a law."""
@@ -95,6 +95,11 @@ def trial_folders(folder: Path) -> Iterator[Path]:
 def folders_without_manifest(folder: Path) -> Iterator[Path]:
     """Of these, the folders whose manifest is gone: a trial gets its name after it was written."""
     return (each for each in places_of_trials(folder) if not (each / MANIFEST).is_file())
+
+
+def background_folders(folder: Path) -> list[Path]:
+    """Folders of the measurements of the idle machine that the campaign in `folder` has, whole or not."""
+    return [each for when in BACKGROUNDS if (each := folder / BACKGROUND / when).is_dir()]
 
 
 def check_parts(folder: Path, manifest: dict[str, Any]) -> None:

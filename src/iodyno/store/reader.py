@@ -17,6 +17,7 @@ import duckdb
 from iodyno.core.errors import StoreError
 from iodyno.store.engine import connect, listed, name, quoted
 from iodyno.store.manifest import (
+    background_folders,
     check_levels,
     check_parts,
     folders_without_manifest,
@@ -27,7 +28,6 @@ from iodyno.store.manifest import (
 )
 from iodyno.store.schema import (
     BACKGROUND,
-    BACKGROUNDS,
     CAMPAIGN,
     EXPERIMENT,
     MANIFEST,
@@ -126,8 +126,8 @@ class Campaign:
 def read_campaign(folder: Path | str) -> Campaign:
     """The campaign in `folder`.
 
-    Raises StoreError when the folder is not one of a campaign, or is of a newer version. A trial whose
-    manifest or parts are damaged or gone is kept with the reason in `invalid`.
+    Raises StoreError when the folder is not one of a campaign, or is of a newer version. A trial, or a
+    measurement of the idle machine, whose manifest or parts are damaged or gone is kept with the reason in `invalid`.
     """
     folder = Path(folder)
     if not (folder / CAMPAIGN).is_file():
@@ -143,10 +143,7 @@ def read_campaign(folder: Path | str) -> Campaign:
         for each in folders_without_manifest(folder)
     )
     trials = sorted((*_trials(trial_folders(folder), header), *gone), key=lambda trial: trial.name)
-    idle = (folder / BACKGROUND / when for when in BACKGROUNDS)
-    background = {
-        trial.name: trial for trial in _trials(each for each in idle if (each / MANIFEST).is_file())
-    }
+    background = {trial.name: trial for trial in _trials(background_folders(folder))}
     return Campaign(folder, header, text, tuple(trials), background)
 
 

@@ -49,7 +49,7 @@ class Message:
 
 @dataclass
 class Progress:
-    """Progress of a campaign. `left_ns` was said at `left_at_s` (wall clock)."""
+    """Progress of a campaign. `left_ns` was said at `left_at_s`, by the clock of its feed."""
 
     phase: Phase = "waiting"
     stage: str = ""
@@ -73,6 +73,7 @@ class Board:
         self.samples: deque[Sample] = deque(maxlen=_KEPT_SAMPLES)
         self.totals = Totals()
         self.lag_s: float | None = None
+        self._feed_behind_s: float | None = None
         self._cutter = Cutter()
         self._follower = Follower(folder)
         self._changed = threading.Condition(threading.RLock())
@@ -134,7 +135,7 @@ class Board:
                 "warnings": self.progress.warnings[-20:],
                 "look": self.progress.look,
                 "lost": self.progress.lost,
-                "now_s": time.time(),
+                "now_s": self.now_s(),
                 "statistics": [statistic.as_json() for statistic in STATISTICS],
             }
 
@@ -152,12 +153,16 @@ class Board:
             shown.append(f"{name} {parameter.show(level) if parameter else level}")
         return ", ".join(shown) or str(trial["point"])
 
+    def now_s(self) -> float:
+        """Return the time of day by the clock of the feed, as far as it is known: of the line that came soonest."""
+        return time.time() if self._feed_behind_s is None else time.monotonic() - self._feed_behind_s
+
     def left_ns(self) -> int | None:
         """Time left of the campaign; None when nobody said."""
         progress = self.progress
         if progress.phase != "running" or progress.left_ns is None:
             return None
-        return max(0, progress.left_ns - round((time.time() - progress.left_at_s) * 1e9))
+        return max(0, progress.left_ns - round((self.now_s() - progress.left_at_s) * 1e9))
 
     def samples_of(self, name: str) -> Sequence[Sample]:
         """Samples of a trial, under way or stored. Raises StoreError when there is no such trial."""
@@ -215,7 +220,10 @@ class Board:
         self._follower.close()
 
     def _take_event(self, line: Mapping[str, Any]) -> None:
-        progress, at_s = self.progress, line.get("at_ns", 0) / 1e9
+        progress, at_s = self.progress, line["at_ns"] / 1e9
+        if line.get("kind") == "begin":
+            self._feed_behind_s = None
+        self._hear(at_s)
         match line.get("kind"):
             case "begin":
                 self.progress = Progress("running")
@@ -237,6 +245,12 @@ class Board:
                 progress.stage = ""
                 self._drop_current()
                 self._read_store()
+
+    def _hear(self, at_s: float) -> float:
+        """Take in when a line was written; returns for how long it was on its way, beside the one that was so least."""
+        behind_s = time.monotonic() - at_s
+        self._feed_behind_s = min(behind_s, behind_s if self._feed_behind_s is None else self._feed_behind_s)
+        return behind_s - self._feed_behind_s
 
     def _begin_trial(self, line: Mapping[str, Any], at_s: float) -> None:
         self._drop_current()
@@ -296,13 +310,13 @@ class Board:
             return
         sample = self._cutter.cut(name, line)
         at_s = line["at_ns"] / 1e9
+        self.lag_s = self._hear(at_s)
         if not self.samples:
             trial["start_s"] = at_s - sample.end_s
             self._say("trials", [trial])
         trial["length_s"] = max(trial["length_s"], sample.end_s)
         self.samples.append(sample)
         self.totals.add(sample)
-        self.lag_s = max(0.0, time.time() - at_s)
         self._say("sample", sample.as_json())
 
     def _look_at_store(self) -> None:

@@ -84,7 +84,7 @@ def _campaign(board: Board) -> Iterator[Metric]:
             "iodyno_left_seconds", "Time left of the campaign.", state["left_s"], unit="seconds"
         )
     if board.lag_s is not None:
-        text = "From the arrival of a record at the lab to its arrival here."
+        text = "From the arrival of a record at the lab to its arrival here, less that of the line that came soonest."
         yield GaugeMetricFamily("iodyno_lag_seconds", text, board.lag_s, unit="seconds")
     if board.current and (running := board.trials[board.current]):
         point = {"trial": running["trial"], "point": running["point"], "levels": running["label"]}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Sequence
 
 from rich.console import Group, RenderableType
@@ -166,7 +165,7 @@ def _trial_line(board: Board, shown: str | None) -> Text:
     text.append(trial["label"], style="bold")
     running = shown == board.current
     text.append(
-        f"  {board.samples[-1].window} {time.time() - trial['start_s']:.0f} s"
+        f"  {board.samples[-1].window} {board.now_s() - trial['start_s']:.0f} s"
         if running and board.samples
         else ""
     )

@@ -64,6 +64,17 @@ def test_the_pages_name_only_files_that_exist() -> None:
     assert not missing
 
 
+def test_the_messages_of_the_program_name_only_pages_that_exist() -> None:
+    sources = [*(ROOT / "src").rglob("*.py"), *(ROOT / "agent").rglob("src/**/*.rs")]
+    named = {
+        (str(source.relative_to(ROOT)), page.rstrip("."))
+        for source in sources
+        for page in re.findall(r"\bdocs/[\w/.-]+", source.read_text(encoding="utf-8"))
+    }
+    assert len(named) > 10
+    assert not [f"{source}: {page}" for source, page in sorted(named) if not (ROOT / page).exists()]
+
+
 def command_lines() -> list[tuple[str, str]]:
     """(page, line) of every `iodyno ...` in the blocks of the pages; a line that a backslash continues is one."""
     return [

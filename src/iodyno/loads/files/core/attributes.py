@@ -1,4 +1,4 @@
-"""Vocabulary of personalities: flowops and the attributes of everything that has some.
+"""Vocabulary of personalities: statements, flowops and the attributes of everything that has some.
 
 The grammar is that of Filebench 1.5-alpha3 (its manual, "Workload Model Language"), with the words of version 1.4 beside.
 """
@@ -8,6 +8,30 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
+
+NO_EFFECT = "without effect"
+STATEMENTS: Mapping[str, str] = {
+    "set": "a variable; `set mode quit` says how the run ends",
+    "define": "a file, a fileset, a process, a composite flowop or a random variable",
+    "create": "`create processes` begins a run that `sleep` ends; files are made before each run",
+    "run": "the run, and for how many seconds; of several the last one counts",
+    "psrun": "as `run`; its period is without effect, as every interval has its record",
+    "eventgen": "`rate`: the events per second that limits wait for",
+    "enable": "`multi`: `count` of the host, one trial on all; `lathist`: without effect",
+    "domultisync": "all hosts start at one instant",
+    "echo": NO_EFFECT,
+    "system": "never carried out: [tunables](tunables.md) set up hosts",
+    "sleep": "after `create processes` the measured time; else not carried out, as windows are exact",
+    "load": "reads another file",
+    **dict.fromkeys(
+        (
+            *("list", "debug", "version", "quit", "usage", "stats", "shutdown"),
+            *("vars", "warmup", "log", "help", "abort"),
+        ),
+        NO_EFFECT,
+    ),
+}
+"""Every statement and what becomes of it; the last ones are of version 1.4. `foreach` is refused."""
 
 AttributeKind = Literal["size", "count", "switch", "name", "path", "index", "seconds"]
 

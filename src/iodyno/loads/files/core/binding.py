@@ -11,7 +11,15 @@ from collections.abc import Iterable, Mapping
 
 from iodyno.core.errors import ExperimentError
 from iodyno.loads.files.core.access import refuse_impossible
-from iodyno.loads.files.core.attributes import DRAWN, FLOWOP, FLOWOPS, OLDER_FLOWOPS, AttributeKind
+from iodyno.loads.files.core.attributes import (
+    DRAWN,
+    FLOWOP,
+    FLOWOPS,
+    NO_EFFECT,
+    OLDER_FLOWOPS,
+    STATEMENTS,
+    AttributeKind,
+)
 from iodyno.loads.files.core.bound import Amount, Bound, Files, Flowop, Law, Option, Process, Thread, Use
 from iodyno.loads.files.core.laws import law_of
 from iodyno.loads.files.core.settings import MOST, Variables, setting
@@ -38,11 +46,6 @@ MAX_FLOWOPS = 20_000
 MAX_INSTANCES = 100_000
 _MAX_CALLS = 16
 _WORDS = {"true": True, "false": False, "on": True, "off": False, "yes": True, "no": False}
-
-_WITHOUT_EFFECT = {
-    "list", "debug", "version", "vars", "help", "stats", "log", "usage", "abort", "warmup", "shutdown", "quit",
-}  # fmt: skip
-"""Statements that print, or that only Filebench's own program needs."""
 
 
 def bound(
@@ -538,8 +541,8 @@ class _Binding:
                 "clients are started together by the lab, at one instant: `hosts: {client: {count: N}}`",
                 place,
             )
-        elif command.name in _WITHOUT_EFFECT:
-            self.say(f"{command.name} is without effect here", place)
+        elif STATEMENTS.get(command.name) == NO_EFFECT:
+            self.say(f"{command.name} is {NO_EFFECT} here", place)
 
     def shown(self, expression: Expression) -> str:
         """A text that is only shown: a variable without a value stands as it is."""

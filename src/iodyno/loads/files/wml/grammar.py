@@ -30,12 +30,6 @@ from iodyno.loads.files.core.values import (
 )
 from iodyno.loads.files.wml.tokens import Token, number_of, tokens
 
-STATEMENTS = (
-    "set", "define", "create", "run", "psrun", "eventgen", "enable", "domultisync", "echo", "system", "sleep", "list",
-    "debug", "version", "quit", "load", "usage", "stats", "shutdown", "vars", "warmup", "log", "help", "abort",
-)  # fmt: skip
-"""Every statement, the last ones of version 1.4."""
-
 MAX_DEPTH = 64
 """Expressions within expressions. Chosen: no person nests that deep, and it keeps the reader's stack short."""
 _OPERATORS = ({"+", "-"}, {"*", "/", "%"})
@@ -85,13 +79,10 @@ class Grammar:
         """The error about the next word."""
         return self.word.place.error(f"found {self.word.shown()}, needed: {needed}", advice)
 
-    def unknown(self, token: Token, what: str, allowed: Collection[str]) -> Exception:
+    def unknown(self, token: Token, what: str, allowed: Collection[str], advice: str = "") -> Exception:
         """The error about a word that is none of the allowed ones."""
         near = nearest(token.text, allowed)
-        return token.place.error(
-            f"found {token.shown()}, allowed {what}: {', '.join(allowed)}{near}",
-            "docs/guides/filebench.md lists them",
-        )
+        return token.place.error(f"found {token.shown()}, allowed {what}: {', '.join(allowed)}{near}", advice)
 
     def say(self, text: str, place: Place) -> None:
         """Notes that something has another meaning here."""
@@ -104,13 +95,18 @@ class Grammar:
         found: list[Statement] = []
         while self.word.kind != "end":
             token = self.take()
-            if token.kind != "word" or token.text.lower() not in STATEMENTS:
+            if token.kind != "word" or token.text.lower() not in known.STATEMENTS:
                 if token.text == "foreach":
                     raise token.place.error(
                         "found foreach, which repeats runs",
                         "write one run, and the values as the levels of a factor (iodyno convert)",
                     )
-                raise self.unknown(token, "at the begin of a statement", STATEMENTS)
+                raise self.unknown(
+                    token,
+                    "at the begin of a statement",
+                    known.STATEMENTS,
+                    "docs/guides/filebench.md says what each does",
+                )
             found += self.statement(token)
         return tuple(found)
 
@@ -354,7 +350,7 @@ class Grammar:
                     if not found and not variables and self.after().text != "=":
                         return found, variables
                     if self.after().text != "=" and (
-                        token.text in STATEMENTS or token.text in ("flowop", "thread")
+                        token.text in known.STATEMENTS or token.text in ("flowop", "thread")
                     ):
                         return found, variables
                     raise self.unknown(

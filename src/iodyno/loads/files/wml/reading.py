@@ -9,8 +9,9 @@ from pathlib import Path
 from iodyno.core.errors import ExperimentError
 from iodyno.formats.given_file import head_of, read_given
 from iodyno.formats.mistakes import found
+from iodyno.loads.files.core.attributes import STATEMENTS
 from iodyno.loads.files.core.values import Personality, Place, ProcessText, Statement
-from iodyno.loads.files.wml.grammar import STATEMENTS, Grammar
+from iodyno.loads.files.wml.grammar import Grammar
 
 MAX_BYTES = 1 << 20
 """Largest personality. Chosen: thirty times the largest that Filebench ships."""

@@ -1,6 +1,9 @@
-//! Text of two columns, a time and a value, as `awk '{ print $2, $3 }'` makes it; or two columns of wider text.
+//! Text of two columns, a time and a value, as `awk '{ print $2, $3 }'` makes it; or two columns of wider text. The time is a
+//! number, or a clock, which may have its date before it as a word of its own.
 
+use crate::clock_text::{calendar, time_of_day};
 use crate::event::{Batch, Event, Quantity, Wanted};
+use crate::formats::named::time_of;
 use crate::formats::{latency, without_mark, Form, Head, Parser, Setting};
 use crate::number::{exact, leading_digits, Decimal};
 use crate::unit::Unit;
@@ -93,6 +96,34 @@ impl TwoColumn {
     }
 }
 
+/// The time of a line that begins with a clock, and what follows it; `None`: it does not.
+fn clocked(line: &[u8]) -> Option<(i64, &[u8])> {
+    let line = line.strip_prefix(b"[").unwrap_or(line);
+    let is_between = |byte: &u8| b" \t,;]".contains(byte);
+    let word = |from: usize| {
+        let from = from + line[from..].iter().position(|byte| !is_between(byte))?;
+        Some(from..line[from..].iter().position(is_between).map_or(line.len(), |length| from + length))
+    };
+    let first = word(0)?;
+    if let Some(time) = calendar(&line[first.clone()]).or_else(|| time_of_day(&line[first.clone()])) {
+        return Some((time, &line[first.end..]));
+    }
+    let second = word(first.end)?;
+    let date: Vec<u8> =
+        line[first].iter().map(|byte| if *byte == b'/' { b'-' } else { *byte }).chain([b'T']).collect();
+    Some((calendar(&[&date[..], &line[second.clone()]].concat())?, &line[second.end..]))
+}
+
+/// The one word of what follows a clock.
+fn value_after(rest: &[u8]) -> Result<&[u8], &'static str> {
+    let mut words = rest.split(|byte| b" \t,;]\r".contains(byte)).filter(|word| !word.is_empty());
+    match (words.next(), words.next()) {
+        (Some(value), None) => Ok(value),
+        (None, _) => Err("it has a time and no value"),
+        _ => Err("it has more than a time and a value; --time-column and --value-column name two columns"),
+    }
+}
+
 /// The first line with something in it, where each of its words begins with a letter and none is a number that is none.
 fn names(head: &[u8]) -> Option<Vec<u8>> {
     let line = *Head::new(head).lines.first()?;
@@ -157,13 +188,22 @@ impl Parser for TwoColumn {
             out.skipped += 1;
             return;
         }
-        let (time, value) = match self.fields(text) {
-            Ok(fields) => fields,
-            Err(reason) => return out.refuse("", reason, text),
-        };
-        let time_ns = match self.time_unit.time_of(time) {
-            Ok(time_ns) => time_ns,
-            Err(reason) => return out.refuse("the time", reason, text),
+        let clock = if self.places.is_none() { clocked(text) } else { None };
+        let (time_ns, value) = match clock {
+            Some((time_ns, rest)) => match value_after(rest) {
+                Ok(value) => (time_ns, value),
+                Err(reason) => return out.refuse("", reason, text),
+            },
+            None => {
+                let (time, value) = match self.fields(text) {
+                    Ok(fields) => fields,
+                    Err(reason) => return out.refuse("", reason, text),
+                };
+                match calendar(time).map_or_else(|| time_of(time, self.time_unit), Ok) {
+                    Ok(time_ns) => (time_ns, value),
+                    Err(reason) => return out.refuse("the time", reason, text),
+                }
+            }
         };
         let value = match self.value_unit.value_of(value) {
             Ok(value) => value,
@@ -221,8 +261,16 @@ pub const FORM: Form = Form {
             let mut number = || fields.next().is_some_and(|field| Decimal::parse(field).is_ok());
             number() && number() && !(exactly && fields.next().is_some())
         };
+        let by_clock = |line: &[u8]| {
+            clocked(line)
+                .and_then(|(_, rest)| value_after(rest).ok())
+                .is_some_and(|value| Decimal::parse(value).is_ok())
+        };
         // The last to be asked: one good line among bad ones is enough, as the bad ones are counted and shown.
-        !head.is_binary() && (head.any(|line| numbers(line, true)) || head.most(|line| numbers(line, false)))
+        !head.is_binary()
+            && (head.any(|line| numbers(line, true))
+                || head.most(|line| numbers(line, false))
+                || head.most(by_clock))
     },
     open: |setting| {
         Ok(Box::new(TwoColumn::new(

@@ -41,7 +41,7 @@ pub fn file_of(bytes: &[u8]) -> File {
     file
 }
 
-fn run(bytes: &[u8], request: &Request) -> Result<Reduced, Failure> {
+pub fn run(bytes: &[u8], request: &Request) -> Result<Reduced, Failure> {
     let source = Source::open("trace", file_of(bytes)).unwrap();
     reduce(vec![source], request, &Progress::default())
 }

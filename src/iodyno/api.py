@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from iodyno import designs, quick, strategies
 from iodyno.analysis.frames import CampaignFrames
+from iodyno.campaign import refused_points
 from iodyno.campaign.folder import new_folder
 from iodyno.campaign.runner import run_campaign
 from iodyno.campaign.strategy import Strategy
@@ -146,6 +147,7 @@ def run(
     design = designs.plan(experiment)
     if resume is None:
         load_for(experiment).refuse(experiment, design)
+        refused_points.refuse(experiment, design, experiment.name)
     folder = Path(resume) if resume is not None else new_folder(Path(into), experiment.name)
     asked = [strategy] if strategy else strategies.of_experiment(experiment, design, folder)
     watcher = _Watcher(progress or (lambda line: None))

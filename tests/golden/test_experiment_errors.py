@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from iodyno.cli import design_options
 from iodyno.core.errors import ExperimentError
 from iodyno.formats.experiment_file import parse_experiment
 
@@ -25,7 +26,8 @@ def test_there_are_cases_and_no_text_without_one() -> None:
 @pytest.mark.parametrize("case", CASES, ids=lambda path: path.stem)
 def test_what_is_said_about_a_wrong_file(case: Path) -> None:
     with pytest.raises(ExperimentError) as raised:
-        parse_experiment(case.read_bytes(), file="FILE", environment={})
+        experiment = parse_experiment(case.read_bytes(), file="FILE", environment={})
+        design_options.plan_of(experiment, "FILE")
     said = f"{raised.value}\n"
     golden = case.with_suffix(".txt")
     if os.environ.get("IODYNO_UPDATE"):

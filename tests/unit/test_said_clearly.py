@@ -80,7 +80,7 @@ def test_a_question_has_no_control_characters(tmp_path: Path, capsys: pytest.Cap
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        (", transport: udp, size: 128KiB", "found 128KiB, allowed: 24 to 65507 bytes"),
+        (", transport: udp, size: 128KiB", "found 128KiB, allowed: 24 to 65507: a datagram"),
         ("\nfactors: {size: [1KiB, 64KiB]}\ndesign: {kind: one_factor, base: {size: 8KiB}}", "found 8KiB, allowed: a level"),
     ],
 )  # fmt: skip

@@ -5,6 +5,7 @@
 mod arrivals;
 mod calibrate;
 mod catalogue;
+mod check;
 mod control;
 mod exit;
 mod guard;
@@ -81,6 +82,8 @@ enum Command {
     },
     /// Print what this agent says of its host
     Facts,
+    /// Read jobs on stdin, a line of JSON each, and print for each what is in its way, or null; none is carried out
+    Check(check::Options),
     /// Count the events of traces into a grid of time and a quantity, and print it as JSON
     #[command(
         after_help = "Example: awk '{ print $2, $3 }' out.iosnoop | iodyno-agent reduce --time-unit us --value-unit us
@@ -118,6 +121,7 @@ fn main() -> ExitCode {
         Command::Calibrate { json, block: Some(file) } => calibrate::print_block(&file, json),
         Command::Calibrate { json, block: None } => calibrate::print(json),
         Command::Facts => hello::print(),
+        Command::Check(options) => check::run(&options),
         Command::Schema { folder } => catalogue::write(&folder),
     };
     exit::of(&ended)

@@ -10,7 +10,7 @@ from typing import Any
 from iodyno.campaign import distributions
 from iodyno.campaign.testbed import Testbed
 from iodyno.core.errors import PreflightError
-from iodyno.core.experiment import Windows, WorkloadSpec
+from iodyno.core.experiment import Experiment, Windows, WorkloadSpec
 from iodyno.core.submission import CLIENTS, SERVERS, Submission
 from iodyno.core.volume import GENERATOR
 from iodyno.core.workload import CONNECT_REQUEST_RESPONSE, SOCKET_NUMBERS, STREAM, Level
@@ -20,7 +20,7 @@ ALIKE = "alike"
 """Role of agents whose CPU time counts as the own one of the agent that reads their CPUs (`agent/sense/src/exact`)."""
 
 _ASKED = {
-    **{"message": "size", "message_sizes": "sizes", "discards": "receive"},
+    **{"message": "size", "message_sizes": "sizes", "response": "response_size", "discards": "receive"},
     **{"remote_addresses": "receiver", "first_connection": "sender"},
 }
 """Keys of a job that experiments know by another word, besides units and what they belong to."""
@@ -37,15 +37,17 @@ def job_of(
 ) -> dict[str, Any]:
     """The job of one host in the trial `name`; the address of the sender comes later."""
     quota = {"send": "sender_quota", "receive": "receiver_quota", "alone": "quota"}.get(role, "")
-    idle = role == "idle"
+    idle, address = role == "idle", None
     if role == "alone":
         if testbed.volume is not None:
             settings = {**settings, "target": str(testbed.volume.target_of(host))}
         settings = testbed.experiment.workload.settings_of(host, settings)
+    elif role == "receive":
+        address = _listens_at(testbed, host)
     return {
         "trial": name,
         "token": token,
-        "load": _load(testbed, zlib.crc32(name.encode()), host, role, settings),
+        "load": load_at(testbed.experiment, host, role, settings, address, zlib.crc32(name.encode())),
         **_watched(testbed, host, role),
         "windows": asdict(windows),
         # An agent in a sandbox or a guest numbers its CPUs by itself, and has all that it sees.
@@ -56,35 +58,44 @@ def job_of(
     }
 
 
-def _load(testbed: Testbed, seed: int, host: str, role: str, settings: Mapping[str, Level]) -> dict[str, Any]:
-    """What the host does: one kind of load, with what belongs to that kind."""
-    load = load_for(testbed.experiment)
+def load_at(
+    experiment: Experiment,
+    host: str,
+    role: str,
+    settings: Mapping[str, Level],
+    address: str | None,
+    seed: int,
+) -> dict[str, Any]:
+    """What the host does: one kind of load, with what belongs to that kind. `address`: where the ends meet, as far as known."""
+    load = load_for(experiment)
     if role == "idle":
         # A host that is only looked at may be the one that serves the files.
         return {"idle": {"storage": load.stores}}
-    return load.job(testbed, host, role, settings, seed)
+    return load.job(experiment, host, role, settings, address, seed)
 
 
-def place_of(testbed: Testbed, host: str, role: str, settings: Mapping[str, Level]) -> dict[str, Any]:
+def place_of(role: str, settings: Mapping[str, Level], address: str | None) -> dict[str, Any]:
     """Where an end is, and how long it waits for a datagram."""
-    place: dict[str, Any] = {"role": role, "address": None}
-    if role == "receive":
-        place["address"] = _listens_at(testbed, host)
-    place["response_timeout_ns"] = settings.get("response_timeout", 100_000_000)
-    return place
+    timeout_ns = settings.get("response_timeout", 100_000_000)
+    return {"role": role, "address": address, "response_timeout_ns": timeout_ns}
 
 
 def of_connections(
-    testbed: Testbed, host: str, role: str, settings: Mapping[str, Level], seed: int, traffic: str
+    workload: WorkloadSpec,
+    host: str,
+    role: str,
+    settings: Mapping[str, Level],
+    address: str | None,
+    seed: int,
+    traffic: str,
 ) -> dict[str, Any]:
     """The connections of an end, and what is done on them."""
-    workload = testbed.experiment.workload
     # The end of the payload's way: in a stream back, the one that listens is the one that sends.
     end = _OTHER[role] if settings.get("direction") == "reverse" else role
     greatest, message_sizes = distributions.sizes({"size": 1, **settings})
     return {
         "network": {
-            **place_of(testbed, host, role, settings),
+            **place_of(role, settings, address),
             "traffic": {traffic: _traffic(traffic, role, end, settings)},
             **_calls(role, settings),
             **_connections(workload, host, role, int(settings["connections"])),

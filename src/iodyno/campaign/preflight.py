@@ -7,18 +7,21 @@ only raises a warning, since background is measured and subtracted.
 from __future__ import annotations
 
 import copy
+import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from errno import EACCES, EADDRINUSE, EPERM
 from os import strerror
+from typing import Any
 
 from iodyno.campaign import rendezvous
 from iodyno.campaign.account import Account
-from iodyno.campaign.job import submission
+from iodyno.campaign.job import job_of, submission, with_port
 from iodyno.campaign.preflight_lines import Check, Line, congestion_line, line, mib, or_unknown
 from iodyno.campaign.testbed import OF_LOAD, Testbed, path_of
 from iodyno.campaign.trial import carry_out
+from iodyno.core.asked import load_of
 from iodyno.core.design import Design
 from iodyno.core.errors import PreflightError, TrialError
 from iodyno.core.experiment import Windows
@@ -27,6 +30,7 @@ from iodyno.core.warnings import Warning, WarningCode
 from iodyno.core.workload import Level
 from iodyno.loads.base.campaign import load_for
 from iodyno.paths import shaping
+from iodyno.session import refusals
 from iodyno.session.sent import SentRecord
 
 _SPARE_DESCRIPTORS = 64
@@ -60,7 +64,8 @@ async def preflight(testbed: Testbed, design: Design, note: Callable[[Warning], 
     load = load_for(experiment)
     settings = [load.settings(experiment, point) for point in own]
     tunables = await _tunables(testbed, settings, note)
-    checks = [*load.checks(testbed, settings, own), *_clocks(testbed, note), *tunables]
+    refused = await _refused(testbed, own)
+    checks = [*load.checks(testbed, settings, own), *_clocks(testbed, note), *tunables, *refused]
     failed = [(each, advice) for each, advice in checks if not each["ok"]]
     if failed:
         raise PreflightError(
@@ -190,6 +195,35 @@ def _rings(testbed: Testbed, settings: list[dict[str, Level]]) -> Iterator[Check
         yield line(
             "rings", False, text, "run as root, or take a client and a server that make calls of sockets"
         )
+
+
+async def _refused(testbed: Testbed, settings: list[dict[str, Level]]) -> list[Check]:
+    """What the agents of the hosts would refuse there, as their kernels lack it: it is asked of them."""
+    wrong: dict[tuple[str, str], None] = {}
+    for host, role in load_for(testbed.experiment).roles(testbed.experiment, settings[0]).items():
+        # What a host does for itself every kernel has; an agent in a sandbox or a guest is asked nothing else while it serves.
+        if (
+            role not in ("send", "receive")
+            or testbed.observers
+            or testbed.experiment.hosts[host].access == "simulated"
+        ):
+            continue
+        jobs = {json.dumps(_job(testbed, host, role, point)): None for point in settings}
+        access = testbed.hosts.accesses[host]
+        for refusal in await refusals.there(access, testbed.program, list(map(json.loads, jobs))):
+            if refusal:
+                wrong[f"host {host}: {refusal.what}", refusal.advice] = None
+    return [line("load", False, what, advice) for what, advice in wrong]
+
+
+def _job(testbed: Testbed, host: str, role: str, settings: Mapping[str, Level]) -> dict[str, Any]:
+    """The job of a host at a point, with a port for that which the receiver is to choose."""
+    job = job_of(testbed, host, 32 * "0", host, role, settings, testbed.experiment.windows)
+    if role == "send":
+        receivers = testbed.experiment.workload.receivers
+        first, *others = [with_port(testbed.hosts.data_address(one, host), 1, one) for one in receivers]
+        load_of(job).update({"address": first, **({"remote_addresses": others} if others else {})})
+    return job
 
 
 async def _tunables(

@@ -14,7 +14,7 @@ import click
 
 from iodyno.cli.options import OF_DESIGN, Option
 from iodyno.core.design import DESIGN_KINDS, DIRECTIONS, Design
-from iodyno.core.errors import ExperimentError
+from iodyno.core.errors import AccessError, ExperimentError
 from iodyno.core.experiment import Experiment
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -114,11 +114,17 @@ def plan_of(experiment: Experiment, file: str) -> Design:
     cannot be carried out with the levels of a point.
     """
     from iodyno import designs
+    from iodyno.campaign import refused_points
     from iodyno.loads.base.formats import load_named
 
     with placed(experiment, file):
         design = designs.plan(experiment)
     load_named(experiment.workload.kind).refuse(experiment, design, file)
+    try:
+        refused_points.refuse(experiment, design, file)
+    except AccessError as error:
+        # A plan can be made where no agent is; a run says it again, as its error.
+        click.echo(f"iodyno: note: nobody was asked whether the settings go together: {error}", err=True)
     return design
 
 

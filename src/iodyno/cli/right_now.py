@@ -134,12 +134,16 @@ def experiment_of(keys: Mapping[str, Any]) -> Experiment:
     Raises ExperimentError, which names options where a file has keys, and no line: nobody wrote one.
     """
     # Imported here: slow, and not needed for `--help`.
+    from iodyno import designs
+    from iodyno.campaign import refused_points
     from iodyno.formats.experiment_file import experiment_text, parse_experiment
     from iodyno.formats.mistakes import MistakesError
 
     context = click.get_current_context()
     try:
-        return parse_experiment(experiment_text(keys), file=context.command_path, environment={})
+        experiment = parse_experiment(experiment_text(keys), file=context.command_path, environment={})
+        refused_points.refuse(experiment, designs.plan(experiment), context.command_path)
+        return experiment
     except MistakesError as error:
         options = {p.name or "": p.opts[0] for p in context.command.params if isinstance(p, click.Option)}
         kind = keys["workload"]["kind"]

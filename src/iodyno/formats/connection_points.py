@@ -1,7 +1,7 @@
-"""Settings of a load over connections that cannot go together at a point, and those without effect at any: told with the key that
-is to blame, before a host is opened.
+"""Settings of a load over connections that the lab cannot carry out together at a point, and those without effect at any: told
+with the key that is to blame, before a host is opened.
 
-What agents refuse besides (`agent/load/src/engine/supported.rs`, `agent/load/src/datagram`) depends on their kernel too.
+What one end alone cannot carry out is for agents to say (`campaign/refused_points.py`).
 """
 
 from __future__ import annotations
@@ -9,18 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from iodyno.core.distribution import parse_sizes, trace_file
-from iodyno.core.errors import ExperimentError
 from iodyno.core.experiment import HostSpec, WorkloadSpec
 from iodyno.core.factor import Factor
 from iodyno.core.quantity import show
 from iodyno.core.submission import CLIENTS, SERVERS, Submission
 from iodyno.core.tunable import ALL, OF_A_DEVICE, named
 from iodyno.core.workload import REQUEST_RESPONSE, Level
-from iodyno.formats import value_traces
 from iodyno.formats.factor_points import points, varied_at
 from iodyno.formats.mistakes import Path
-from iodyno.formats.named_traces import Traces
 
 if TYPE_CHECKING:
     from iodyno.formats.experiment_sections import Reading
@@ -29,17 +25,15 @@ Point = Mapping[str, Level]
 Mistakes = list[tuple[tuple[str, ...], str]]
 """Mistakes, each as the parameters that are to blame, the first one first, and a sentence."""
 
+_SHAPED = ("link_rate", "link_queue", "link_frames", "link_burst", "link_delay")
 CONCERNED = (
-    "transport", "engine", "syscalls", "client_engine", "server_engine", "rate", "arrivals",
-    "burst_on", "burst_off", "burst", "sizes", "response_size", "queue_depth", "multiplexed", "nagle", "path", "link_rate",
-    "direction",
+    "transport", "engine", "syscalls", "client_engine", "server_engine", "rate", "arrivals", "burst_on", "burst_off", "sizes",
+    "response_size", "nagle", "path", "direction", *_SHAPED,
 )  # fmt: skip
 """The parameters that are looked at, beside tunables."""
 _LAWS = ("constant", "poisson", "bursty")
 _OF_TCP = ("tcp", "tls")
-_IN_ORDER = ("tcp", "unix", "vsock")
-_DATAGRAM_BYTES = range(24, 65_507 + 1)
-"""As in `combinations`."""
+_OFF_THE_PATH = ("unix", "vsock")
 _HEADERS_BYTES = 28
 """Of IPv4 and UDP, which a packet of the path's MTU holds beside the payload."""
 _MTU_BYTES = 1500
@@ -67,7 +61,6 @@ def check(
     factors: Mapping[str, Factor],
     hosts: Mapping[str, HostSpec],
     tunables: Mapping[str, Level],
-    traces: Traces,
     section: Path = ("workload",),
 ) -> None:
     """Notes what cannot be at a point of the file, and what is at none of them. `section`: where the load stands."""
@@ -89,7 +82,7 @@ def check(
         seen = True
         point = {**workload.workload.defaults(), **workload.settings, **tunables, **levels}
         idle -= {name for name in idle if _EFFECTS[name][0](point)}
-        for names, text in wrong_at(workload, point, hosts, traces):
+        for names, text in wrong_at(workload, point, hosts):
             where = place(names)
             if (where, text) not in noted:
                 noted.add((where, text))
@@ -106,11 +99,10 @@ def check_beside(
     factors: Mapping[str, Factor],
     hosts: Mapping[str, HostSpec],
     tunables: Mapping[str, Level],
-    traces: Traces,
 ) -> None:
     """The same of a bystander: its settings are the same at every point, but it goes by the path that the point has."""
     # First by itself: which tunables meet may be for the design to say.
-    check(reading, bystander, {}, {}, {}, traces, section)
+    check(reading, bystander, {}, {}, {}, section)
     of_path = {}
     for factor in factors.values():
         told = {factor.name: factor.levels, **factor.together}
@@ -119,7 +111,7 @@ def check_beside(
             name, *more = kept
             of_path[name] = Factor(name, kept[name], {other: kept[other] for other in more})
     path = {"path": workload.settings["path"]} if workload and "path" in workload.settings else {}
-    check(reading, bystander, of_path, hosts, {**tunables, **path}, traces, section)
+    check(reading, bystander, of_path, hosts, {**tunables, **path}, section)
 
 
 def place_of(
@@ -140,11 +132,10 @@ def place_of(
     return (*section, names[0])
 
 
-def wrong_at(workload: WorkloadSpec, point: Point, hosts: Mapping[str, HostSpec], traces: Traces) -> Mistakes:
+def wrong_at(workload: WorkloadSpec, point: Point, hosts: Mapping[str, HostSpec]) -> Mistakes:
     """List the settings of a point that cannot go together; nothing: it can be had, as far as that is known here."""
-    found = [*_of_arrivals(workload, point), *_of_calls(workload, point), *_of_sizes(point, traces)]
-    found += _of_several(workload, point, hosts)
-    return [*found, *_of_path(workload, point, hosts), *_of_rings(workload, point, hosts)]
+    found = [*_of_arrivals(point), *_of_rings(point), *_of_several(workload, point, hosts)]
+    return [*found, *_of_path(workload, point, hosts)]
 
 
 def _of_several(workload: WorkloadSpec, point: Point, hosts: Mapping[str, HostSpec]) -> Mistakes:
@@ -153,6 +144,10 @@ def _of_several(workload: WorkloadSpec, point: Point, hosts: Mapping[str, HostSp
     if len(workload.receivers) > 1 and workload.between == "all" and point.get("tls_resumption"):
         text = "found on with several receivers, allowed: with one; a ticket is good at who gave it alone"
         found.append((("tls_resumption",), text))
+    if workload.groups and _way(point, "client_engine").engine in ("rings", "reflector"):
+        several = ", ".join(f"{name}: {len(names)} hosts" for name, names in workload.groups.items())
+        text = f"found {point['client_engine']}, whose frames are those of one client and one server; allowed: not with {several}"
+        found.append((("client_engine",), text))
     for host in workload.ends:
         links = sum(host in link for link in workload.links)
         if links < 2 or hosts[host].access != "netns":
@@ -171,99 +166,20 @@ def _way(point: Point, end: str) -> Submission:
     return ways.get(str(point.get(end)), both)
 
 
-def _of_rings(workload: WorkloadSpec, point: Point, hosts: Mapping[str, HostSpec]) -> Mistakes:
-    """List the ends whose rings cannot reach the server, where the file says by which address it is reached
-    (`agent/load/src/rings/place.rs`).
-    """
-    server, client = hosts.get(workload.receiver), hosts.get(workload.sender)
-    found: Mistakes = []
-    if server is None or client is None:
-        return found
-    for end in ("client_engine", "server_engine"):
-        if end not in point or _way(point, end).engine not in ("rings", "reflector"):
-            continue
-        if end == "client_engine" and workload.groups:
-            several = ", ".join(f"{name}: {len(names)} hosts" for name, names in workload.groups.items())
-            text = f"found {point[end]}, whose frames are those of one client and one server; allowed: not with {several}"
-            found.append(((end,), text))
-        if server.address is not None and ":" in server.address:
-            text = f"found {point[end]}, and {server.name} is at {server.address}; allowed: with an address of IPv4"
-            found.append(((end,), text))
-        elif (server.address or "").startswith("127.") or (
-            server.address is None and server.access == client.access == "local"
-        ):
-            text = f"found {point[end]} over loopback, which takes no frames from a ring; allowed: between network devices"
-            found.append(((end,), text))
-    return found
-
-
-def _of_arrivals(workload: WorkloadSpec, point: Point) -> Mistakes:
+def _of_arrivals(point: Point) -> Mistakes:
     law = law_of(point)
-    if law == "closed":
+    if law not in _LAWS or "rate" in point:
         return []
-    if law in _LAWS and "rate" not in point:
-        text = f"found {law}, and nothing says how many there are; needed: rate, in operations per second"
-        return [(("arrivals",), text)]
-    found: Mistakes = []
-    if _way(point, "client_engine").engine == "reflector":
-        text = "found reflector, which sends when an answer comes, with arrivals; allowed: a closed loop, or another"
-        found.append((("client_engine",), text))
-    if point.get("multiplexed") is True:
-        text = "found on with arrivals, allowed: in a closed loop, with queue_depth"
-        found.append((("multiplexed",), text))
-    return found
+    text = f"found {law}, and nothing says how many there are; needed: rate, in operations per second"
+    return [(("arrivals",), text)]
 
 
-def _of_calls(workload: WorkloadSpec, point: Point) -> Mistakes:
-    transport, found = str(point.get("transport", "tcp")), Mistakes()
-    for end in ("client_engine", "server_engine"):
-        way = _way(point, end)
-        several = ("segments", "batch") if workload.kind == REQUEST_RESPONSE.name else ("segments",)
-        of_datagrams = way.transport is not None or way.engine == "reflector"
-        if (of_datagrams or (end in point and way.syscalls in several)) and transport != "udp":
-            text = (
-                f"found {point[end]} with transport {transport}, allowed: with udp, whose datagrams it takes"
-            )
-            found.append(((end, "transport"), text))
-    if workload.kind != REQUEST_RESPONSE.name or found:
-        return found
-    engine, queue_depth = _way(point, "client_engine").engine, int(point.get("queue_depth", 1))
-    if queue_depth > 1 and transport != "udp":
-        if engine == "threads":
-            text = f"found {queue_depth} with engine threads, which waits for each answer; allowed: 1, or engine epoll"
-            found.append((("queue_depth",), text))
-        elif law_of(point) != "closed":
-            text = f"found {queue_depth} with arrivals, allowed: in a closed loop; arrivals take more connections"
-            found.append((("queue_depth",), text))
-    if point.get("multiplexed") is True:
-        if transport not in _IN_ORDER:
-            text = f"found on with transport {transport}, allowed: {', '.join(_IN_ORDER)}"
-            found.append((("multiplexed",), text))
-        elif engine == "threads":
-            text = "found on with engine threads, which waits for each answer; allowed: engine epoll"
-            found.append((("multiplexed",), text))
-    return found
-
-
-def _of_sizes(point: Point, traces: Traces) -> Mistakes:
-    """Sizes that are drawn: none of them may be too short or too long for a datagram."""
-    written = point.get("sizes")
-    if point.get("transport") != "udp" or not isinstance(written, str):
-        return []
-    law = parse_sizes(written)
-    sizes = law.values if law.law != "exponential" else law.values[1:]  # the agent cuts it at the least
-    if law.file is not None:
-        file = trace_file(traces.get(("sizes", written), written))
-        try:
-            sizes = tuple(value_traces.sizes_bytes(str(file)))
-        except ExperimentError:
-            return []  # which is noted
-    wrong = next((size for size in (min(sizes), max(sizes)) if size not in _DATAGRAM_BYTES), None)
-    if wrong is None:
-        return []
-    allowed = f"{_DATAGRAM_BYTES.start} to {_DATAGRAM_BYTES.stop - 1} bytes over udp"
-    text = f"found sizes of {show('size', wrong)}, allowed: {allowed}: a datagram shows the trial's token and its number"
-    return [(("sizes",), text)]
+def _of_rings(point: Point) -> Mistakes:
+    """List the ends on rings whose other end has no datagrams to exchange with them."""
+    transport = str(point.get("transport", "tcp"))
+    text = f"with transport {transport}, allowed: with udp, whose datagrams it takes"
+    ends = [end for end in ("client_engine", "server_engine") if _way(point, end).transport is not None]
+    return [((end, "transport"), f"found {point[end]} {text}") for end in ends if transport != "udp"]
 
 
 def _of_path(workload: WorkloadSpec, point: Point, hosts: Mapping[str, HostSpec]) -> Mistakes:
@@ -275,6 +191,12 @@ def _of_path(workload: WorkloadSpec, point: Point, hosts: Mapping[str, HostSpec]
             if point.get(name):
                 text = "is between two hosts, allowed: with one sender and one receiver"
                 found.append(((name,), text))
+    for name in _SHAPED:
+        if point.get(name) and (transport := point.get("transport")) in _OFF_THE_PATH:
+            text = (
+                f"data by {transport} does not go by the path that is shaped, allowed: a transport that does"
+            )
+            found.append(((name,), text))
     way = str(point.get("direction", "forward"))
     if point.get("link_rate") and way != "forward":
         text = f"found {way} with link_rate, allowed: forward; what the sender sends is shaped, nothing else"

@@ -21,7 +21,6 @@ from iodyno.core.tunable import ALL
 from iodyno.core.workload import Level, Workload
 from iodyno.formats import (
     bystander_section,
-    combinations,
     connection_points,
     design_section,
     host_groups,
@@ -80,11 +79,10 @@ class Reading:
             load_named(workload.kind).check(self, workload, factors)
         traces = named_traces.found(self, {("workload",): workload, **bystanders}, factors)
         if workload is not None:
-            load_named(workload.kind).check_points(self, workload, factors, hosts, tunables, traces)
+            load_named(workload.kind).check_points(self, workload, factors, hosts, tunables)
         for section, beside in bystanders.items():
             # Its settings are the same at every point: factors are of the workload, or of the path that both go by.
-            combinations.check(self, beside, {}, section)
-            connection_points.check_beside(self, beside, section, workload, factors, hosts, tunables, traces)
+            connection_points.check_beside(self, beside, section, workload, factors, hosts, tunables)
         design = self.section(design_section.DesignSection, self.plain.get("design"), ("design",))
         windows = self.section(model.WindowsSection, self.plain.get("windows"), ("windows",))
         limits = self.section(model.LimitsSection, self.plain.get("limits"), ("limits",))

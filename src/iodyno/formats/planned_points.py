@@ -19,9 +19,7 @@ def refuse_connections(experiment: Experiment, design: Design, file: str) -> Non
     found = {
         (place_of(names, varied, workload.settings, experiment.tunables), text)
         for point in design.points
-        for names, text in wrong_at(
-            workload, experiment.settings(point.levels), experiment.hosts, experiment.traces
-        )
+        for names, text in wrong_at(workload, experiment.settings(point.levels), experiment.hosts)
     }
     if found:
         top, _ = yaml_document.read(experiment.text, {})

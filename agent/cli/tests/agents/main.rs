@@ -3,6 +3,7 @@
 #[path = "../agent/mod.rs"]
 mod agent;
 
+mod check;
 mod disk;
 mod guard;
 mod reduce;

@@ -96,7 +96,8 @@ impl Work for Threads {
 ///
 /// # Errors
 /// `Unsupported`, with the reason.
-fn supports(script: &Script) -> Result<(), LoadError> {
+pub fn script_supports(script: &Script) -> Result<(), LoadError> {
+    script_goes_together(script)?;
     for protocol in script.protocols() {
         let (name, module, why) = match protocol {
             Protocol::Tcp | Protocol::Udp | Protocol::Unix | Protocol::Tls => continue,
@@ -114,6 +115,14 @@ fn supports(script: &Script) -> Result<(), LoadError> {
             format!("load the kernel's module {module}, or take tcp, udp, unix or tls"),
         ));
     }
+    Ok(())
+}
+
+/// Whether a script is one that some machine carries out, whatever this one has.
+///
+/// # Errors
+/// `Unsupported`, with the reason.
+pub fn script_goes_together(script: &Script) -> Result<(), LoadError> {
     let operations = script.transactions().flat_map(|(_, _, transaction)| &transaction.operations);
     let from_files = |operation: &FlowOp| matches!(operation.call, Call::Sendfile | Call::Sendfilev);
     if operations.into_iter().any(|each| each.protocol == Protocol::Tls && from_files(each)) {
@@ -166,7 +175,7 @@ impl ScriptListener {
 /// That a job can be carried out as one end; where this end meets the other.
 fn check(job: &Job<Scripted>, role: Role) -> Result<SocketAddr, LoadError> {
     job.load.check()?;
-    supports(&job.load.script)?;
+    script_supports(&job.load.script)?;
     if job.load.role != role {
         return Err(LoadError::new(
             ErrorCode::Job,

@@ -30,4 +30,4 @@ mod tally;
 mod waiting;
 mod worker_thread;
 
-pub use meet::{connect_script, listen_script, ScriptListener};
+pub use meet::{connect_script, listen_script, script_goes_together, script_supports, ScriptListener};

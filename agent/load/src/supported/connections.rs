@@ -112,24 +112,13 @@ const ROWS: &[Row] = &[
     },
 ];
 
-pub(super) fn supports(load: &Network) -> Result<(), LoadError> {
+pub(super) fn goes_together(load: &Network) -> Result<(), LoadError> {
     // The lists are narrowed key by key, so that the key that is named is the first one that fits no row.
     let mut rows: Vec<&Row> = ROWS.iter().collect();
     narrow(&mut rows, "workload", load.kind(), |row| row.workloads)?;
     narrow(&mut rows, "transport", load.transport, |row| row.transports)?;
     narrow(&mut rows, "engine", load.engine, |row| row.engines)?;
     narrow(&mut rows, "syscalls", load.syscalls, |row| row.syscalls)?;
-    if load.engine == Engine::IoUring {
-        stream_ring::available()
-            .map_err(|why| unsupported(why, "engine", "take epoll or threads on this host"))?;
-    }
-    if load.transport == Transport::Vsock {
-        let context = load.address.as_deref().and_then(|address| address.split_once(':')?.0.parse().ok());
-        if let Some(why) = vsock::refusal(context.unwrap_or(vsock::THIS_MACHINE)) {
-            let advice = "load the kernel's module vsock_loopback on this machine, or take tcp or unix";
-            return Err(unsupported(why, "transport", advice));
-        }
-    }
     match &load.traffic {
         Traffic::Stream(stream) => streams(load, stream)?,
         Traffic::RequestResponse(_) => exchanges(load)?,
@@ -144,6 +133,22 @@ pub(super) fn supports(load: &Network) -> Result<(), LoadError> {
     }
     let by_io_uring = load.arrivals.is_some() && load.engine == Engine::IoUring;
     hold(&[(by_io_uring, "arrivals", "arrivals by io_uring", "take threads or epoll")], says)
+}
+
+/// Whether this host's kernel has what the load takes.
+pub(super) fn has_kernel_for(load: &Network) -> Result<(), LoadError> {
+    if load.engine == Engine::IoUring {
+        stream_ring::available()
+            .map_err(|why| unsupported(why, "engine", "take epoll or threads on this host"))?;
+    }
+    if load.transport == Transport::Vsock {
+        let context = load.address.as_deref().and_then(|address| address.split_once(':')?.0.parse().ok());
+        if let Some(why) = vsock::refusal(context.unwrap_or(vsock::THIS_MACHINE)) {
+            let advice = "load the kernel's module vsock_loopback on this machine, or take tcp or unix";
+            return Err(unsupported(why, "transport", advice));
+        }
+    }
+    Ok(())
 }
 
 fn narrow<T: Copy + PartialEq + std::fmt::Debug + 'static>(
@@ -333,7 +338,7 @@ mod tests {
     use iodyno_core::network::Application;
     use iodyno_core::units::Nanos;
 
-    use super::*;
+    use super::{goes_together as supports, *};
 
     #[test]
     fn the_key_that_is_named_is_the_one_to_change() {

@@ -6,15 +6,10 @@ use iodyno_sys::datagram_ring;
 use super::{hold, unsupported};
 use crate::error::LoadError;
 
-pub(super) fn supports(load: &Network) -> Result<(), LoadError> {
-    match load.engine {
-        Engine::IoUring => datagram_ring::available()
-            .map_err(|why| unsupported(why, "engine", "take epoll or threads on this host"))?,
-        Engine::RoundRobin => {
-            let what = "datagrams that may never come are not waited for one flow after the other".to_owned();
-            return Err(unsupported(what, "engine", "take threads or epoll"));
-        }
-        _ => {}
+pub(super) fn goes_together(load: &Network) -> Result<(), LoadError> {
+    if load.engine == Engine::RoundRobin {
+        let what = "datagrams that may never come are not waited for one flow after the other".to_owned();
+        return Err(unsupported(what, "engine", "take threads or epoll"));
     }
     let (on_a_ring, by_io_uring) = (load.engine == Engine::Rings, load.engine == Engine::IoUring);
     let blocks = load.engine == Engine::Threads && load.role == Role::Send;
@@ -51,13 +46,19 @@ pub(super) fn supports(load: &Network) -> Result<(), LoadError> {
             missing,
             "take read_write, message, batch or segments",
         ),
-        (load.direction() != Direction::Forward, "direction", missing, "take forward"),
+        (load.direction() != Direction::Forward, "direction", "they go one way", "take forward"),
         (stream.discards, "discards", "each datagram shows the trial's token", "leave it away"),
         (
             load.busy_wait() && (by_io_uring || blocks),
             "busy_wait",
             "only who asks by epoll or on a ring, and who answers by calls or on one, can look again and again",
             "take the client epoll, and the server epoll, recvfrom, recvmsg, recvmmsg or segments",
+        ),
+        (
+            load.exchange().is_some_and(|exchange| exchange.multiplexed),
+            "multiplexed",
+            "each datagram shows which request it belongs to as it is",
+            "leave it out, or take tcp, unix or vsock",
         ),
         (stream.cork, "cork", "datagrams are not joined by the sender's kernel", "take segments"),
         (
@@ -67,8 +68,8 @@ pub(super) fn supports(load: &Network) -> Result<(), LoadError> {
             "leave it out",
         ),
         (application.serialised, "serialised", reliable, "leave it out"),
-        (application.think_ns.0 > 0, "think_ns", missing, "leave it out"),
-        (application.burst > 1, "burst", missing, "take queue_depth"),
+        (application.think_ns.0 > 0, "think_ns", "neither a flow nor its reader pauses", "leave it out"),
+        (application.burst > 1, "burst", "arrivals are of one datagram each", "take 1, or more queue_depth"),
         (
             load.message_sizes.is_some() && load.syscalls == Syscalls::Segments,
             "message_sizes",
@@ -83,4 +84,12 @@ pub(super) fn supports(load: &Network) -> Result<(), LoadError> {
         ),
     ];
     hold(&rules, |found| format!("the load cannot be made like this over UDP: {found}"))
+}
+
+/// Whether this host's kernel has what the load takes.
+pub(super) fn has_kernel_for(load: &Network) -> Result<(), LoadError> {
+    if load.engine != Engine::IoUring {
+        return Ok(());
+    }
+    datagram_ring::available().map_err(|why| unsupported(why, "engine", "take epoll or threads on this host"))
 }

@@ -14,23 +14,35 @@ use crate::error::LoadError;
 /// # Errors
 /// `Unsupported`.
 pub fn supports(load: &Network) -> Result<(), LoadError> {
+    goes_together(load)?;
+    if !load.transport.is_datagram() || load.connects_anew() {
+        return connections::has_kernel_for(load);
+    }
+    datagrams::has_kernel_for(load)
+}
+
+/// Whether a load is one that some machine carries out, whatever this one has.
+///
+/// # Errors
+/// `Unsupported`.
+pub fn goes_together(load: &Network) -> Result<(), LoadError> {
     let over_tcp = matches!(load.transport, Transport::Tcp | Transport::Tls);
     if let Some(number) = load.socket.numbers.keys().find(|number| number.is_of_tcp() && !over_tcp) {
         let key = format!("socket.numbers.{}", number.name());
         return Err(unsupported(
-            format!("found {}, which sockets of TCP alone have", number.name()),
+            "sockets of TCP alone have it".to_owned(),
             &key,
             "leave it away, or take tcp or tls",
         ));
     }
     several_ends(load)?;
     if !load.transport.is_datagram() || load.connects_anew() {
-        return connections::supports(load);
+        return connections::goes_together(load);
     }
     match load.engine {
         Engine::Reflector => rings::reflects(load),
-        Engine::Rings => rings::serves(load).and_then(|()| datagrams::supports(load)),
-        _ => datagrams::supports(load),
+        Engine::Rings => rings::serves(load).and_then(|()| datagrams::goes_together(load)),
+        _ => datagrams::goes_together(load),
     }
 }
 

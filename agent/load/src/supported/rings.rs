@@ -1,5 +1,7 @@
 //! Loads on rings that the kernel shares, and by a program in it.
 
+use std::net::SocketAddr;
+
 use iodyno_core::network::{Network, Role, Syscalls, Transport};
 
 use super::{hold, unsupported};
@@ -40,6 +42,27 @@ pub(super) fn serves(load: &Network) -> Result<(), LoadError> {
             "leave adaptive out, or take packet_v3 as `server_engine:`",
         ),
     ];
+    hold(&rules, str::to_owned)?;
+    reaches(load)
+}
+
+/// Whether the server is at an address that frames from a ring can have; one that is not known yet may be.
+fn reaches(load: &Network) -> Result<(), LoadError> {
+    let Some(Ok(address)) = load.address.as_deref().map(str::parse::<SocketAddr>) else { return Ok(()) };
+    let rules = [
+        (
+            address.is_ipv6(),
+            "address",
+            "a ring holds frames of IPv4",
+            "have the server at an address of IPv4, or take a client and a server that make calls of sockets",
+        ),
+        (
+            address.ip().is_loopback(),
+            "address",
+            "the kernel takes no frames with loopback addresses from a ring",
+            "have the server at the address of a network device, or take a client and a server that make calls of sockets",
+        ),
+    ];
     hold(&rules, str::to_owned)
 }
 
@@ -57,7 +80,8 @@ pub(super) fn reflects(load: &Network) -> Result<(), LoadError> {
         (load.message_sizes.is_some(), "message_sizes", alone, "take one size"),
         (load.syscalls != Syscalls::ReadWrite, "syscalls", alone, "take read_write"),
     ];
-    hold(&rules, str::to_owned)
+    hold(&rules, str::to_owned)?;
+    reaches(load)
 }
 
 #[cfg(test)]

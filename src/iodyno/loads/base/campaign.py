@@ -53,9 +53,18 @@ class Load:
         """Change the workload of an experiment to what `campaign.json` has of it."""
 
     def job(
-        self, testbed: Testbed, host: str, role: str, settings: Mapping[str, Level], seed: int
+        self,
+        experiment: Experiment,
+        host: str,
+        role: str,
+        settings: Mapping[str, Level],
+        address: str | None,
+        seed: int,
     ) -> dict[str, Any]:
-        """Return the part of a host's job that is about its load, by its kind (`agent/core/src/job.rs`)."""
+        """Return the part of a host's job that is about its load, by its kind (`agent/core/src/job.rs`).
+
+        `address`: where the ends meet, as far as known.
+        """
         raise NotImplementedError
 
     async def make_ready(

@@ -17,8 +17,6 @@ from iodyno.loads.disk.core.outcomes import ONLY_OF_DISKS
 if TYPE_CHECKING:
     from iodyno.formats.experiment_sections import Reading
 
-Traces = Mapping[tuple[str, Level], str]
-
 
 class Load:
     """Parts of an experiment file that each load fills. `outcomes`: names of those that it may have. `beside`: it may run beside
@@ -55,7 +53,6 @@ class Load:
         factors: Mapping[str, Factor],
         hosts: Mapping[str, HostSpec],
         tunables: Mapping[str, Level],
-        traces: Traces,
     ) -> None:
         """Check what comes together at points, on these hosts."""
 

@@ -96,12 +96,18 @@ class DiskLoad(StorageLoad):
         targets.refuse_at_once(experiment, design)
 
     def job(
-        self, testbed: Testbed, host: str, role: str, settings: Mapping[str, Level], seed: int
+        self,
+        experiment: Experiment,
+        host: str,
+        role: str,
+        settings: Mapping[str, Level],
+        address: str | None,
+        seed: int,
     ) -> dict[str, Any]:
         """Return the disk of a host, or the file program that makes files."""
         if settings.get("work") != CREATE_FILES:
             return jobs.disk_of(host, settings, seed)
-        made, own = file_jobs.creation(testbed.experiment.workload, settings)
+        made, own = file_jobs.creation(experiment.workload, settings)
         return file_jobs.files_of(made, host, own, seed)
 
     async def make_ready(

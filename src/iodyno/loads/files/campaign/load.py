@@ -30,10 +30,16 @@ class FilesLoad(StorageLoad):
         content["program"] = program and program.file
 
     def job(
-        self, testbed: Testbed, host: str, role: str, settings: Mapping[str, Level], seed: int
+        self,
+        experiment: Experiment,
+        host: str,
+        role: str,
+        settings: Mapping[str, Level],
+        address: str | None,
+        seed: int,
     ) -> dict[str, Any]:
         """Return the file program of a host."""
-        return jobs.files_of(testbed.experiment.workload, host, settings, seed)
+        return jobs.files_of(experiment.workload, host, settings, seed)
 
     def checks(self, testbed: Testbed, settings: Settings, own: Settings) -> list[Check]:
         """Check that the hosts have the threads and the memory."""

@@ -30,10 +30,18 @@ class HostsLoad(Load):
         return dict.fromkeys(workload.senders, "send") | dict.fromkeys(workload.receivers, "receive")
 
     def job(
-        self, testbed: Testbed, host: str, role: str, settings: Mapping[str, Level], seed: int
+        self,
+        experiment: Experiment,
+        host: str,
+        role: str,
+        settings: Mapping[str, Level],
+        address: str | None,
+        seed: int,
     ) -> dict[str, Any]:
         """Return the connections of a host, and what is done on them."""
-        return job.of_connections(testbed, host, role, settings, seed, self.traffic)
+        return job.of_connections(
+            experiment.workload, host, role, settings, address, seed, self.traffic
+        )
 
     def checks(self, testbed: Testbed, settings: Settings, own: Settings) -> list[Check]:
         """Check that the hosts have what the connections need."""

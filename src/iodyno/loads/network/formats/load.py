@@ -10,10 +10,10 @@ from iodyno.core.experiment import Experiment, HostSpec, WorkloadSpec
 from iodyno.core.factor import Factor
 from iodyno.core.outcome import OF_SEVERAL, OUTCOMES, TIMES_OF_REQUESTS
 from iodyno.core.workload import Level, Workload
-from iodyno.formats import combinations, connection_points, planned_points
+from iodyno.formats import connection_points, planned_points
 from iodyno.formats import experiment_model as model
 from iodyno.formats.mistakes import Path
-from iodyno.loads.base.formats import Load, Traces
+from iodyno.loads.base.formats import Load
 from iodyno.loads.disk.core.outcomes import ONLY_OF_DISKS
 
 if TYPE_CHECKING:
@@ -40,11 +40,9 @@ class ConnectionsLoad(Load):
         factors: Mapping[str, Factor],
         hosts: Mapping[str, HostSpec],
         tunables: Mapping[str, Level],
-        traces: Traces,
     ) -> None:
         """Check what comes together at points, on these hosts."""
-        combinations.check(reading, workload, factors)
-        connection_points.check(reading, workload, factors, hosts, tunables, traces)
+        connection_points.check(reading, workload, factors, hosts, tunables)
 
     def refuse(self, experiment: Experiment, design: Design, file: str) -> None:
         """Raises ExperimentError where a point cannot be had."""

@@ -29,11 +29,17 @@ class ScriptLoad(HostsLoad):
         return jobs.load_settings(experiment, settings)
 
     def job(
-        self, testbed: Testbed, host: str, role: str, settings: Mapping[str, Level], seed: int
+        self,
+        experiment: Experiment,
+        host: str,
+        role: str,
+        settings: Mapping[str, Level],
+        address: str | None,
+        seed: int,
     ) -> dict[str, Any]:
         """Return the script of a host."""
-        script = jobs.script_of(testbed.experiment, role, settings, host)
-        return {"script": {**job.place_of(testbed, host, role, settings), "script": script}}
+        script = jobs.script_of(experiment, role, settings, host)
+        return {"script": {**job.place_of(role, settings, address), "script": script}}
 
     def checks(self, testbed: Testbed, settings: Settings, own: Settings) -> list[Check]:
         """Check that the hosts have what the connections need, and what the flowops name."""

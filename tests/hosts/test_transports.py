@@ -19,7 +19,6 @@ from places import MS, Notes, experiment, namespaces_of, run
 from iodyno.analysis.arrivals import messages_per_call
 from iodyno.analysis.dataset import read_dataset
 from iodyno.campaign import rendezvous
-from iodyno.cli.execute import failed
 from iodyno.core.errors import PreflightError
 from iodyno.core.experiment import Windows
 from iodyno.core.factor import Factor
@@ -103,12 +102,11 @@ def test_a_call_takes_a_batch_and_what_is_discarded_counts(tmp_path: Path) -> No
     assert not trial.hosts["server"].batches
 
 
-def test_what_cannot_discard_is_refused_with_what_can(tmp_path: Path) -> None:
-    outcome = asyncio.run(run(asked("local", ("tcp", "unix"), receive="discard"), tmp_path / "campaigns"))
-    (entry,) = outcome.failed
-    told = failed(outcome, 1, outcome.folder, "--resume")
-    assert str(entry.reason).startswith("unsupported: ") and "discard" in told.what
-    assert "tcp" in told.advice and "--resume" not in told.advice
+def test_what_cannot_discard_is_refused_with_what_can_before_the_first_trial(tmp_path: Path) -> None:
+    with pytest.raises(PreflightError) as raised:
+        asyncio.run(run(asked("local", ("tcp", "unix"), receive="discard"), tmp_path / "campaigns"))
+    assert "host server: receive: the load cannot be made with discarding" in raised.value.what
+    assert "take tcp" in raised.value.advice
 
 
 def test_resumed_sessions_and_every_cipher(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from typing import Any
 
 from iodyno.campaign import rendezvous
 from iodyno.campaign.account import Account
-from iodyno.campaign.job import job_of, submission, with_port
+from iodyno.campaign.job import as_asked, job_of, submission, with_port
 from iodyno.campaign.preflight_lines import Check, Line, congestion_line, line, mib, or_unknown
 from iodyno.campaign.testbed import OF_LOAD, Testbed, path_of
 from iodyno.campaign.trial import carry_out
@@ -212,7 +212,7 @@ async def _refused(testbed: Testbed, settings: list[dict[str, Level]]) -> list[C
         access = testbed.hosts.accesses[host]
         for refusal in await refusals.there(access, testbed.program, list(map(json.loads, jobs))):
             if refusal:
-                wrong[f"host {host}: {refusal.what}", refusal.advice] = None
+                wrong[f"{as_asked(f'host {host}: {refusal.key}')}: {refusal.what}", refusal.advice] = None
     return [line("load", False, what, advice) for what, advice in wrong]
 
 

@@ -195,7 +195,7 @@ def disk(
         "name": "disk",
         "question": "How many operations does this target do, how fast, and at what cost?",
         "hosts": {"client": host},
-        "workload": {"kind": WORKLOAD.name, "on": "client", **settings},
+        "workload": {"kind": WORKLOAD.name, "hosts": "client", **settings},
         "factors": factors,
         "design": {"replicates": repeat},
         **({"prove": prove} if prove else {}),

@@ -203,7 +203,7 @@ workload:
       <group nthreads="$n">
         <transaction iterations="1"><flowop type="connect" options="remotehost=server protocol=tcp"/></transaction>
         <transaction duration="100ms">
-          <flowop type="write" options="size=$size"/><flowop type="read" options="size=$answer"/>
+          <flowop type="write" options="size=$size"/><flowop type="read" options="size=$response_size"/>
         </transaction>
       </group>
     </profile>

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from iodyno.loads.files.campaign import flowops
+from iodyno.loads.files.campaign.flowops import failed, short_reads, took_no_file
 
 
 def told(
@@ -22,12 +22,12 @@ def told(
 def test_a_flowop_that_failed_more_often_than_it_was_done_is_a_failure(
     operations: int, errors: int, void: bool
 ) -> None:
-    assert (flowops.failed({"flowops": [told(operations, errors)]}) is not None) is void
+    assert (failed({"flowops": [told(operations, errors)]}) is not None) is void
 
 
 def test_a_failure_names_the_flowop_and_what_its_error_means() -> None:
     error = "p-1.t-1, flowop r (read): No space left on device (os error 28)"
-    found = flowops.failed({"flowops": [told(2, 100, error=error), told(0, 3)]})
+    found = failed({"flowops": [told(2, 100, error=error), told(0, 3)]})
     assert found is not None
     assert "flowop r (read) failed 100 times and was done 2 times (and 1 other did so)" in found[0]
     assert "No space left" in found[0] and "file system is full" in found[1]
@@ -40,7 +40,7 @@ def program(length: object) -> dict[str, Any]:
 
 
 def test_reads_that_bring_less_than_their_length_are_counted() -> None:
-    (text,) = flowops.short_reads(program(4096), {"flowops": [told(1000, moved=16 * 4096)]})
+    (text,) = short_reads(program(4096), {"flowops": [told(1000, moved=16 * 4096)]})
     assert "of 1000 reads of r at least 984 brought fewer bytes than the 4096" in text
 
 
@@ -55,7 +55,7 @@ def test_reads_that_bring_less_than_their_length_are_counted() -> None:
     ],
 )
 def test_ends_of_files_and_drawn_lengths_are_no_warning(length: object, flowop: dict[str, Any]) -> None:
-    assert list(flowops.short_reads(program(length), {"flowops": [flowop]})) == []
+    assert list(short_reads(program(length), {"flowops": [flowop]})) == []
 
 
 @pytest.mark.parametrize(
@@ -72,4 +72,4 @@ def test_a_program_that_did_nothing_for_want_of_a_file_is_told_from_others(
 ) -> None:
     flowops = [told() | {"class": "r"}, told(call="finishonbytes") | {"class": "fin"}]
     account = {"end": end, "ended_by": by, "flowops": flowops}
-    assert flowops.took_no_file(account) == said
+    assert took_no_file(account) == said

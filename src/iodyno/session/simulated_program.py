@@ -34,7 +34,7 @@ class SimulatedProgram(SimulatedDisk):
             "workers": sum(
                 p["instances"] * sum(t["instances"] for t in p["threads"]) for p in program["processes"]
             ),
-            "depth": 1,
+            "queue_depth": 1,
             "cache": "leave",
         }
         super().__init__(truth, {**job, "disk": disk}, host)

@@ -39,9 +39,7 @@ class HostsLoad(Load):
         seed: int,
     ) -> dict[str, Any]:
         """Return the connections of a host, and what is done on them."""
-        return job.of_connections(
-            experiment.workload, host, role, settings, address, seed, self.traffic
-        )
+        return job.of_connections(experiment.workload, host, role, settings, address, seed, self.traffic)
 
     def checks(self, testbed: Testbed, settings: Settings, own: Settings) -> list[Check]:
         """Check that the hosts have what the connections need."""

@@ -45,7 +45,7 @@ def checked(text: str) -> Experiment:
         (
             "",
             "factors: {transport: [tcp, udp], server_engine: [epoll, packet_v3]}\ndesign: {kind: csv, rows: "
-            "\"transport,server\\ntcp,epoll\\nudp,packet_v3\\n\"}",
+            "\"transport,server_engine\\ntcp,epoll\\nudp,packet_v3\\n\"}",
         ),
     ],
 )  # fmt: skip

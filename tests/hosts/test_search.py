@@ -40,7 +40,7 @@ def fell_behind(campaign: str, folder: Path) -> int:
 
 
 def test_requests_are_measured_without_a_file(tmp_path: Path) -> None:
-    words = ("--transport", "udp", "--flows", "8", "--request", "512B", "--response-size", "1024B")
+    words = ("--transport", "udp", "--connections", "8", "--size", "512B", "--response-size", "1024B")
     found = iodyno("rr", *words, "--server-engine", "recvmmsg", "--seconds", "0.5", cwd=tmp_path)
     outcomes = found["points"][0]["outcomes"]
     assert outcomes["operations_per_s"]["estimate"] > 0
@@ -70,7 +70,7 @@ def test_who_looks_again_and_again_never_sleeps(tmp_path: Path) -> None:
 
 
 def test_an_open_loop_holds_its_rate(tmp_path: Path) -> None:
-    words = ("--rate", "1000/s", "--arrivals", "constant", "--flows", "8", "--seconds", "1.5")
+    words = ("--rate", "1000/s", "--arrivals", "constant", "--connections", "8", "--seconds", "1.5")
     found = iodyno("rr", *words, cwd=tmp_path)
     if fell_behind(found["campaign"], tmp_path):
         return

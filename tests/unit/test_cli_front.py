@@ -297,8 +297,8 @@ def test_tcp_refuses_a_wrong_option_by_its_name(words: list[str], said: str, tmp
     ("words", "said"),
     [
         ("rr --connect --queue-depth 4", "--queue-depth: does not go with connect request response"),
-        ("rr --transport udp --request 10B", "--request: found 10B, allowed: 24 to 65507: a datagram"),
-        ("rr --sizes uniform(64,900) --request 100", "found --sizes and --request, allowed: one of the two"),
+        ("rr --transport udp --size 10B", "--size: found 10B, allowed: 24 to 65507: a datagram"),
+        ("rr --sizes uniform(64,900) --size 100", "found --sizes and --size, allowed: one of the two"),
         ("rr --batch 8", "found --batch, allowed: with calls that take several messages"),
         ("rr --transport udp --block-packets 16", "found --block-packets, allowed: with"),
         ("tcp --transport unix --link-delay 20ms", "--link-delay: data by unix does not go by the path"),

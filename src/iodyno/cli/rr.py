@@ -21,8 +21,8 @@ _OF_BLOCKS = 3
 
 @click.command(name="rr")
 @level(REQUEST_RESPONSE, "--transport", "transport", "tcp")
-@level(REQUEST_RESPONSE, "--flows", "connections")
-@level(REQUEST_RESPONSE, "--request", "size")
+@level(REQUEST_RESPONSE, "--connections", "connections")
+@level(REQUEST_RESPONSE, "--size", "size")
 @level(REQUEST_RESPONSE, "--response-size", "response_size", "64")
 @right_now.clients
 @right_now.seconds
@@ -69,24 +69,24 @@ def command(
 
     Each flow sends a request and waits for the whole answer, then sends the next (a closed loop). With --rate, requests are
     due at their own times whether or not answers have come (an open loop), and the latency from schedule counts from when a
-    request was due. Without --flows there is 1 flow, and 64 with --rate; without --request, requests have 64 bytes.
+    request was due. Without --connections there is 1, and 64 with --rate; without --size, requests have 64 bytes.
     Prints rate, times and cost with their 95 % intervals, and names what limits the rate.
 
     \b
     Examples:
-      iodyno rr --flows 16
-      iodyno rr --transport udp --flows 64 --request 512B --response-size 1024B \\
+      iodyno rr --connections 16
+      iodyno rr --transport udp --connections 64 --size 512B --response-size 1024B \\
         --server-engine recvmmsg
-      iodyno rr --transport udp --flows 64 --client-engine packet_v2 \\
+      iodyno rr --transport udp --connections 64 --client-engine packet_v2 \\
         --server-engine io_uring
       iodyno rr --queue-depth 16 --multiplexed --sizes 'mix(64B: 7, 1500B: 1)'
       iodyno rr --transport tcp --rate 20000/s --arrivals poisson --seconds 10 \\
         --json
-      iodyno rr --connect --flows 4 --to ssh:me@server
+      iodyno rr --connect --connections 4 --to ssh:me@server
     """
     written = {name: value for name, value in levels.items() if value is not None}
     if "sizes" in written and "size" in written:
-        raise click.UsageError("found --sizes and --request, allowed: one of the two")
+        raise click.UsageError("found --sizes and --size, allowed: one of the two")
     if (idle := without_effect(written)) is not None:
         raise click.UsageError(idle)
     if multiplexed:

@@ -31,7 +31,7 @@ def _goal(ctx: click.Context, _option: click.Parameter, written: str) -> str:
     "--goal", required=True, callback=_goal, metavar="GOAL", help="Such as 'loss = 0' or 'p99 <= 1ms'."
 )
 @level(REQUEST_RESPONSE, "--transport", "transport", "tcp")
-@level(REQUEST_RESPONSE, "--flows", "connections", "16")
+@level(REQUEST_RESPONSE, "--connections", "connections", "16")
 @level(REQUEST_RESPONSE, "--size", "size", "64")
 @level(REQUEST_RESPONSE, "--response-size", "response_size", "64")
 @level(REQUEST_RESPONSE, "--engine", "engine", "epoll")

@@ -16,8 +16,8 @@ Path = tuple[str | int, ...]
 """Keys and list positions from the top of the file."""
 
 OPTIONS = {
-    "flows": ("--flows", "connections"),
-    "request": ("--request", "size"),
+    "flows": ("--connections", "connections"),
+    "request": ("--size", "size"),
     "size": ("--size", "working_set"),
     "seconds": ("--seconds", "windows.measured"),
     "repeat": ("--repeat", "design.replicates"),

@@ -29,7 +29,7 @@ def apart(monkeypatch: pytest.MonkeyPatch) -> None:
     if subprocess.run(["unshare", "-T", "--monotonic", "1", "true"], capture_output=True).returncode:
         pytest.skip("this kernel makes no time namespaces: clock offsets have no known truth here")
 
-    async def open_hosts(specs: object, *, linked: bool = True, hub: str = "") -> OpenHosts:
+    async def open_hosts(*_: object) -> OpenHosts:
         hosts = OpenHosts()
         for number, (name, ahead_s) in enumerate(AHEAD_S.items()):
             ahead = ("--monotonic", str(ahead_s), "--boottime", str(ahead_s))

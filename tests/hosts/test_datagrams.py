@@ -167,11 +167,11 @@ def test_what_overtakes_and_what_comes_twice_is_counted_once(kind: str, number: 
 def test_sixty_four_flows_are_answered_by_one_socket(tmp_path: Path) -> None:
     servers = ("recvfrom", "recvmmsg", "epoll", "segments", "io_uring")
     wanted = asked("request_response", 64, size=512, response_size=1024, engine="epoll")
-    wanted = replace(wanted, factors=(*wanted.factors, Factor("server", servers)))
+    wanted = replace(wanted, factors=(*wanted.factors, Factor("server_engine", servers)))
     outcome = carried_out(wanted, tmp_path)
     assert outcome.finished == len(servers), outcome
     for trial in read_dataset(outcome.folder).trials:
-        server, client = trial.levels["server"], trial.hosts["client"]
+        server, client = trial.levels["server_engine"], trial.hosts["client"]
         assert client.manifest["result"]["connections_carrying"] == 64, server
         sent, received, lost = (counted(trial, "client", name) for name in ("sent", "received", "lost"))
         assert sent == received + lost and received > 64, server

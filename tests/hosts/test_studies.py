@@ -169,7 +169,7 @@ def test_datagram_ingest(tmp_path: Path) -> None:
         "search:": "search: {goal: loss = 0, low: 1000, high: 50000, precision: 20%, time: 5s}",
     }
     points = campaign_of("datagram-ingest.yaml", changes, tmp_path)
-    assert {point["levels"]["server"] for point in points} == {"recvmmsg", "packet_v3"}
+    assert {point["levels"]["server_engine"] for point in points} == {"recvmmsg", "packet_v3"}
     (folder,) = (tmp_path / "campaigns").iterdir()
     shown = subprocess.run(
         [*command_server.iodyno(), "report", folder], cwd=tmp_path, capture_output=True, text=True, check=True

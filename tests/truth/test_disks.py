@@ -107,7 +107,7 @@ def test_a_report_speaks_of_operations_and_not_of_goodput(mixed: tuple[Dataset, 
     _, summary = mixed
     texts = " ".join(sentence.text for sentence in sentences(summary))
     assert "The rate in operations per second is" in texts
-    assert "From queue_depth 1 to 16, the rate rises" in texts
+    assert "From queue depth 1 to 16, the rate rises" in texts
     shown = re.sub(r"<(style|script).*?</\1>|<[^>]*>", " ", page(summary), flags=re.DOTALL).lower()
     for word in ("goodput", "connections", "delivered to the receiver"):
         assert word not in texts.lower()
@@ -115,7 +115,7 @@ def test_a_report_speaks_of_operations_and_not_of_goodput(mixed: tuple[Dataset, 
     tables = source_tables(summary)
     assert tables[0].title == "Disk load on /data/file, 3 clients"
     heads = [column.title for column in tables[0].columns]
-    assert heads[:3] == ["queue_depth", "IO/s", "moved"] and "fairness" in heads
+    assert heads[:3] == ["queue depth", "IO/s", "moved"] and "fairness" in heads
     assert tables[1].title == "Each client" and len(tables[1].rows) == 6
 
 

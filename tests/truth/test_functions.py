@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from draws import count_between, draws
 from made_calls import SOFTIRQ, cost, receiver, sender
 from made_campaign import Call, Truth, changed, make_campaign
 from made_classes import ExactTruth
@@ -173,8 +174,11 @@ def test_two_campaigns_are_joined_by_symbol(profiles: Profiles, tmp_path: Path) 
 
 
 def test_intervals_hold_and_few_functions_are_called_changed_by_chance(tmp_path: Path) -> None:
-    """Forty points with one truth, each function known: as many intervals hold it as should."""
-    points = [({"connections": number, "size": 65536}, truth(LARGE, 1500, 0.1)) for number in range(1, 41)]
+    """Points with one truth, each function known: as many intervals hold it as should."""
+    count = draws(80)
+    points = [
+        ({"connections": number, "size": 65536}, truth(LARGE, 1500, 0.1)) for number in range(1, count + 1)
+    ]
     found = read_profiles(read_dataset(make_campaign(tmp_path / "c", points, seed=3)))
     known = {
         "_copy_from_iter": 100,
@@ -185,23 +189,22 @@ def test_intervals_hold_and_few_functions_are_called_changed_by_chance(tmp_path:
     }
     held = [
         (estimate.low or 0.0) <= known[each.function.name] <= (estimate.high or 0.0)
-        for profile in (found.found[f"p{number:02d}", "client"] for number in range(1, 41))
+        for profile in (found.found[f"p{number:02d}", "client"] for number in range(1, count + 1))
         for each in profile.functions()
         if each.function.name in known
         for estimate in [each.exclusive_ns_per_kib]
     ]
-    # 95 % less three standard errors of 200 intervals.
-    assert len(held) == 200
-    assert sum(held) / len(held) > 0.90
+    assert len(held) == 5 * count
+    assert sum(held) >= count_between(0.95, len(held))[0]
     compared = differing = certain = 0
-    for number in range(1, 41, 2):
+    for number in range(1, count, 2):
         change = profile_change(*(found.found[f"p{n:02d}", "client"] for n in (number, number + 1)))
         compared += change.compared
         differing += sum(one.verdict != "unchanged" for one in change.functions)
         certain += sum(one.certain for one in change.functions)
-    assert compared > 300
-    assert differing / compared < 0.07
-    assert certain / compared < 0.005
+    assert compared > 7 * count
+    assert differing <= count_between(0.05, compared)[1]
+    assert certain / compared < 0.01
 
 
 def test_what_the_interval_of_a_difference_says_that_of_the_ratio_says_too(tmp_path: Path) -> None:

@@ -75,8 +75,8 @@ def command(
     \b
     Examples:
       iodyno rr --connections 16
-      iodyno rr --transport udp --connections 64 --size 512B --response-size 1024B \\
-        --server-engine recvmmsg
+      iodyno rr --transport udp --connections 64 --size 512B \\
+        --response-size 1024B --server-engine recvmmsg
       iodyno rr --transport udp --connections 64 --client-engine packet_v2 \\
         --server-engine io_uring
       iodyno rr --queue-depth 16 --multiplexed --sizes 'mix(64B: 7, 1500B: 1)'

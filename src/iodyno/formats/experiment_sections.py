@@ -16,7 +16,7 @@ from iodyno.core.decision import MAX_TRIALS as UNTIL_TRIALS
 from iodyno.core.decision import UntilSpec, bind
 from iodyno.core.experiment import Experiment, HostSpec, Limits, Windows, WorkloadSpec
 from iodyno.core.factor import VARIANT, Factor
-from iodyno.core.outcome import BYSTANDER, BYSTANDER_NAME, bystander_names
+from iodyno.core.outcome import BYSTANDER, BYSTANDER_NAME, OF_SEVERAL, bystander_names
 from iodyno.core.tunable import ALL
 from iodyno.core.workload import Level, Workload
 from iodyno.formats import (
@@ -305,6 +305,9 @@ class Reading:
             known = load_named(workload.kind if workload is not None else _named(self.plain).name).outcomes
             beside = bystander_section.names(self)
             groups = workload.groups if workload is not None else {}
+            known_ends = workload is not None and {*workload.ends} <= {*self.host_names}
+            if name in OF_SEVERAL and not known_ends:
+                continue  # Which hosts an end has is what is wrong already.
             if text := mistake_of(name, self.host_names, beside=beside, known=known, groups=groups):
                 what, _, allowed = text.partition(", allowed: ")
                 self.note(("outcomes", index), f"{what}, allowed: as above" if allowed in listed else text)

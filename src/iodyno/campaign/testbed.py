@@ -15,7 +15,6 @@ from iodyno.core.volume import VolumeKind
 from iodyno.core.warnings import Warning, WarningCode
 from iodyno.core.workload import Level
 from iodyno.hosts.access import Access, AgentProgram, Reached, cpus_here
-from iodyno.loads.base.campaign import load_for
 from iodyno.session import accesses, path_levels
 from iodyno.session.accesses import OpenHosts
 from iodyno.session.session import Session
@@ -281,7 +280,7 @@ class Testbed:
         asked = None if self.experiment.sensors is None else list(self.experiment.sensors)
         if self.leads(host):
             return asked
-        own = OF_ONE_AGENT if load_for(self.experiment).alike else (*OF_ONE_AGENT, *OF_ONE_SENDER)
+        own = OF_ONE_AGENT if self.experiment.workload.workload.alone else (*OF_ONE_AGENT, *OF_ONE_SENDER)
         if self.hosts.accesses[host].reached.namespace not in (None, self._of_leader(host).namespace):
             own = (*own, *OF_A_NAMESPACE)
         return [name for name in own if asked is None or name in asked]
@@ -302,8 +301,7 @@ class Testbed:
         """The hosts on the same CPUs that do the same as this one, in order."""
         machine, workload = self._machine(host), self.experiment.workload
         same = next((group for group in workload.groups.values() if host in group), (host,))
-        alike = load_for(self.experiment).alike
-        among = self.sessions if alike else [name for name in self.sessions if name in same]
+        among = self.sessions if workload.workload.alone else [name for name in self.sessions if name in same]
         return [name for name in among if self._machine(name) == machine]
 
     def _of_leader(self, host: str) -> Reached:

@@ -30,7 +30,6 @@ class Load:
     """Parts of a campaign that each load fills. `stalls`: that nothing moves for long is a failure. `all_carry`: connections that
     carry nothing are worth a warning. `stores`: hosts that are only looked at may hold its files. `has_targets`: it has files or
     devices to be made ready before the first trial. `of_each_pair`: `connections` are between each sender and each receiver.
-    `alike`: all its hosts do the same, each for itself.
     """
 
     stalls = True
@@ -38,7 +37,6 @@ class Load:
     stores = False
     has_targets = False
     of_each_pair = True
-    alike = False
 
     def refuse(self, experiment: Experiment, design: Design) -> None:
         """Raises PreflightError, before hosts are opened, for what is seen on this machine that no load can have."""

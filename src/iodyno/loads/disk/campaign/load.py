@@ -35,7 +35,6 @@ class StorageLoad(Load):
 
     stalls = False
     stores = True
-    alike = True
     ready_timeout_s = 60.0
     """Longer than for connections: a working set may be read into the page cache first."""
 

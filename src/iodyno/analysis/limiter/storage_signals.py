@@ -54,21 +54,21 @@ def device_depth(view: View) -> Signal:
 
 def in_device(view: View) -> Signal:
     """Operations in flight at the device over those that the load has in flight (Little's law): what is missing waits above the
-    device, as in a control group that holds it back. Only where the device moves what the load does: half as much to twice.
+    device, as in a control group that holds it back. Only where the device moves what the load does: half as much to twice. A
+    direction that the load does not move is that of others, such as the kernel's writing back: it is left out.
     """
     if has_roles(view):
         return absent("experiment", "a server lies between the load and the device")
-    moved = classes.bytes_per_s(view.trial).value
-    at_device = [
-        devices.per_second(view.trial, view.host.name, f"disk.{way}_bytes") for way in ("read", "write")
-    ]
-    if not moved or any(way.value is None for way in at_device):
-        return absent(devices.SENSOR, at_device[0].missing or "the load moved nothing")
-    if not 0.5 <= sum(way.value or 0.0 for way in at_device) / moved <= 2:
+    by_load = {way: classes.bytes_per_s(view.trial, name=way).value for way in ("read", "write")}
+    ways = [way for way, moved in by_load.items() if moved]
+    at_device = [devices.per_second(view.trial, view.host.name, f"disk.{way}_bytes") for way in ways]
+    if not ways or any(way.value is None for way in at_device):
+        return absent(devices.SENSOR, at_device[0].missing or "" if ways else "the load moved nothing")
+    if not 0.5 <= sum(way.value or 0.0 for way in at_device) / sum(by_load[way] or 0.0 for way in ways) <= 2:
         return absent(devices.SENSOR, "what the load moves is not what the device moves")
     done, time_ns = classes.operations_per_s(view.trial).value, classes.service_time_mean(view.trial).value
     under_way = done * time_ns / 1e9 if done and time_ns else None
-    depth = devices.depth(view.trial, view.host.name).value
+    depth = devices.depth(view.trial, view.host.name, ways).value
     ratio = depth / under_way if under_way and depth is not None else None
     return signals.of_window(view.host, ratio, f"{devices.SENSOR}, records", "nothing was in flight")
 

@@ -262,7 +262,7 @@ workload:
   {kind: stream, sender: client, receiver: server, connections: 1, size: 64KiB, receive_buffer: 64KiB, link_delay: 3ms}
 factors: {nagle: [on]}
 design: {replicates: 1, seed: 1}
-windows: {warm_up: 100ms, measured: 400ms, drain: 50ms, interval: 50ms}
+windows: {warm_up: 50ms, measured: 200ms, drain: 20ms, interval: 50ms}
 limits: {background: 1, background_window: 100ms}
 profile: off
 """

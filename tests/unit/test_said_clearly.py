@@ -54,7 +54,7 @@ def test_a_campaign_with_a_typo_is_answered_with_the_nearest(
 
 def test_init_needs_a_name(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["init", ""]) == 2
-    assert "found an empty name" in capsys.readouterr().err
+    assert "invalid value for FILE: an empty name" in capsys.readouterr().err
 
 
 def test_a_folder_with_a_typo_is_not_its_own_correction(
@@ -80,8 +80,8 @@ def test_a_question_has_no_control_characters(tmp_path: Path, capsys: pytest.Cap
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        (", transport: udp, size: 128KiB", "found 128KiB, allowed: 24 to 65507: a datagram"),
-        ("\nfactors: {size: [1KiB, 64KiB]}\ndesign: {kind: one_factor, base: {size: 8KiB}}", "found 8KiB, allowed: a level"),
+        (", transport: udp, size: 128KiB", "'128KiB' for workload.size: expected 24 to 65507: a datagram"),
+        ("\nfactors: {size: [1KiB, 64KiB]}\ndesign: {kind: one_factor, base: {size: 8KiB}}", "'8KiB' for design.base.size: expected a level"),  # noqa: E501
     ],
 )  # fmt: skip
 def test_mistakes_show_levels_as_they_were_written(

@@ -97,9 +97,12 @@ def _text(end: End, names: Sequence[str], refusal: refusals.Refusal) -> str:
     parameter = parameter_of(end.experiment.workload.workload, name)
     level = parameter.show(end.settings[name]) if parameter and name in end.settings else ""
     if not refusal.advice:
-        return refusal.what.replace(f"found {end.settings.get(name)},", f"found {level},", 1)
-    found = f"found {level}: " if level and level not in refusal.what.split() else ""
-    return f"{found}{refusal.what}, allowed: {refusal.advice.removeprefix('take ')}"
+        return refusal.what.replace(
+            f"invalid value {end.settings.get(name)}:", f"invalid value {level!r}:", 1
+        )
+    value = f"invalid value {level!r}: " if level and level not in refusal.what.split() else ""
+    taken = refusal.advice.startswith("take ")
+    return f"{value}{refusal.what}; {refusal.advice.replace('take ', 'expected ', 1) if taken else refusal.advice}"
 
 
 def ends_of(experiment: Experiment, design: Design) -> Iterator[End]:

@@ -79,7 +79,7 @@ def _experiment(
     if is_profile(file):
         storage_files.refuse(file, storage_asked)
         if quick:
-            raise click.UsageError("found a profile of uperf, allowed: --quick with an experiment file")
+            raise click.UsageError("--quick cannot be used with a profile of uperf")
         return uperf.experiment_of(file, variables, to=None, repeat=None, limit=None)
     uperf.refuse(file, {"variables": variables})
     storage_files.refuse(file, storage_asked)

@@ -112,7 +112,7 @@ def command(
     """
     written = {name: value for name, value in levels.items() if value is not None}
     if "target" not in written:
-        raise click.UsageError("--target is missing, needed: a file, a device in /dev, or null")
+        raise click.UsageError("missing option --target: expected a file, a device in /dev, or null")
     written["target"] = _absolute(str(written["target"])) if to is None else written["target"]
     asked = given(ctx)
     if remove_target and not asked - {"target", "to", "clients", "remove_target", "as_json"}:

@@ -76,7 +76,7 @@ def command(
     from iodyno.strategies.explore import Explore
 
     if resume and into:
-        raise click.UsageError("found --resume and --into, allowed: one of them")
+        raise click.UsageError("--resume cannot be used with --into")
     whole = read_experiment(file, quick=quick)
     if whole.search is not None or whole.until is not None:
         raise ExperimentError(

@@ -18,6 +18,7 @@ import click
 from iodyno.cli.encoding import Unescaped
 from iodyno.core.errors import ExperimentError, StoreError
 from iodyno.core.grid import Grid
+from iodyno.core.invalid import invalid
 from iodyno.store.files import write_file
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def checked_file(written: str | None) -> Path | None:
     path = Path(written)
     if path.suffix.lower() not in SUFFIXES:
         raise ExperimentError(
-            f"found {path.name!r}, allowed: names that end in {', '.join(SUFFIXES)}",
+            invalid(path.name, f"names that end in {', '.join(SUFFIXES)}"),
             where="-o",
             advice="-o heat.svg",
         )

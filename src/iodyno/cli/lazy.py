@@ -12,6 +12,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from iodyno.core.errors import ExperimentError
+from iodyno.core.invalid import invalid
 
 
 class PipeClosedError(Exception):
@@ -56,9 +57,7 @@ class LazyGroup(click.Group):
         if args and args[0] not in words and not args[0].startswith("-"):
             near = difflib.get_close_matches(args[0], words, n=1, cutoff=0.5)
             advice = f"{ctx.command_path} {near[0]}" if near else f"{ctx.command_path} --help"
-            raise ExperimentError(
-                f"found {args[0]!r}, allowed: {', '.join(words)}", where="command", advice=advice
-            )
+            raise ExperimentError(invalid(args[0], ", ".join(words)), where="command", advice=advice)
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> object:

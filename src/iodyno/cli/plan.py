@@ -79,11 +79,11 @@ def command(
     from iodyno.designs.stopping import extended
 
     if as_json and as_csv:
-        raise click.UsageError("found --json and --csv, allowed: one of them")
+        raise click.UsageError("--json cannot be used with --csv")
     if noise is not None and noise_from:
-        raise click.UsageError("found --noise and --noise-from, allowed: one of them")
+        raise click.UsageError("--noise cannot be used with --noise-from")
     if outcome and not noise_from:
-        raise click.UsageError("found --outcome, allowed: with --noise-from")
+        raise click.UsageError("--outcome can only be used with --noise-from")
     model = options["design_model"]
     experiment, design = design_options.planned(
         file, quick=quick, design=design_options.asked(options, evaluates=True)

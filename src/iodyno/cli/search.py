@@ -79,7 +79,7 @@ def command(
     """
     written = {name: value for name, value in levels.items() if value is not None}
     if low >= high:
-        raise click.UsageError(f"found --low {low} and --high {high}, allowed: a low below the high")
+        raise click.UsageError(f"invalid value: --low {low} and --high {high}; expected a low below the high")
     search_for = {
         "goal": goal,
         "low": low,

@@ -10,10 +10,11 @@ from typing import Any
 from pydantic import Field, create_model
 
 from iodyno.core.factor import VARIANT, Factor
+from iodyno.core.invalid import invalid
 from iodyno.core.tunable import ALL, TUNABLES, named
 from iodyno.core.workload import Level, Parameter, Workload
 from iodyno.formats import experiment_model as model
-from iodyno.formats.mistakes import Path, found, unknown
+from iodyno.formats.mistakes import Path, unknown
 from iodyno.loads.base.workloads import WORKLOADS
 
 _VARIANT = Parameter(VARIANT, "word", "A name for what is set together: one level of each for every name.")
@@ -69,7 +70,7 @@ def read_tunables(written: Any, hosts: tuple[str, ...], note: Note) -> dict[str,
         for name, level in _mapping(entry, ("tunables", host), "tunables with one level each", note):
             here = ("tunables", host, name)
             if name not in TUNABLES:
-                note(here, f"is no tunable: {unknown(name, TUNABLES)}")
+                note(here, unknown(name, TUNABLES, "tunable"))
                 continue
             try:
                 settings[f"{host}.{name}"] = model._parameter(TUNABLES[name]).read(level)
@@ -97,7 +98,7 @@ def check_tunables(
     for name, by, where in names:
         for target in _targets(name, hosts):
             if set_by.get(target, by) != by or (target in set_by and name not in factors):
-                note(where, f"{target} is set by {set_by[target]} already, allowed: once")
+                note(where, f"duplicate setting {target}: {set_by[target]} sets it already")
                 break
             set_by[target] = by
 
@@ -105,7 +106,7 @@ def check_tunables(
 def check_variant(entry: Any, held: Mapping[str, Any], path: Path, note: Note) -> None:
     """That a name stands for something."""
     if not held:
-        note(path, f"found {found(entry)}, allowed: levels, and together with what each of them stands for")
+        note(path, invalid(entry, "levels, and together with what each of them stands for"))
 
 
 def schema_of_tunables() -> dict[str, Any]:
@@ -171,6 +172,6 @@ def _targets(name: str, hosts: tuple[str, ...]) -> list[str]:
 
 def _mapping(written: Any, path: Path, allowed: str, note: Note) -> Iterator[tuple[str, Any]]:
     if not isinstance(written, dict):
-        note(path, f"found {found(written)}, allowed: {allowed}")
+        note(path, invalid(written, allowed))
         return
     yield from written.items()

@@ -12,6 +12,7 @@ from iodyno.core.decision import MAX_TRIALS, Standing, UntilSpec, bind, ended, p
 from iodyno.core.design import Design, PlannedTrial
 from iodyno.core.errors import ExperimentError, StoreError
 from iodyno.core.experiment import Experiment
+from iodyno.core.invalid import invalid
 from iodyno.store.manifest import read_header
 from iodyno.strategies.base import Measured
 
@@ -99,7 +100,7 @@ def with_rule(
     if text is None and experiment.until is None:
         if max_trials is not None:
             raise ExperimentError(
-                f"found {max_trials} trials and no rule that could end before them",
+                f"invalid value: {max_trials} trials and no rule that could end before them",
                 where="--max-trials",
                 advice="--until 'ratio(FACTOR) > 1.5'",
             )
@@ -111,7 +112,7 @@ def with_rule(
     most = max_trials or kept_most or (experiment.until.max_trials if experiment.until else MAX_TRIALS)
     if kept_most and most < kept_most:
         raise ExperimentError(
-            f"found {most}, allowed: {kept_most} or more, as the campaign was begun with that",
+            invalid(most, f"{kept_most} or more, as the campaign was begun with that"),
             where="--max-trials",
             advice=f"--max-trials {kept_most}",
         )
@@ -122,7 +123,7 @@ def with_rule(
         spec = _bound(experiment, text, most)
     if kept_rule and spec.rule.text != kept_rule:
         raise ExperimentError(
-            f"found {spec.rule.text!r}, and the campaign was begun with {kept_rule!r}",
+            f"invalid value {spec.rule.text!r}: the campaign was begun with {kept_rule!r}",
             where="--until",
             advice="leave --until out, or begin anew: a rule that is chosen after a look at the data does not hold",
         )

@@ -42,6 +42,7 @@ from iodyno.analysis.fitting.usl import (
 from iodyno.analysis.measured import Measured
 from iodyno.analysis.queueing import scaling
 from iodyno.core.errors import ExperimentError
+from iodyno.core.invalid import invalid
 from iodyno.core.outcome import Estimate
 
 LOADS = ("connections", "queue_depth", "rate")
@@ -226,7 +227,7 @@ def held_out(loads: Sequence[Load], written: str) -> tuple[float, ...]:
         return tuple(_nearest(ordered, float(part)) for part in written.split(","))
     except ValueError:
         raise ExperimentError(
-            f"found {written!r}, allowed: loads with commas between, third, or largest:2",
+            invalid(written, "loads with commas between, third, or largest:2"),
             where="--hold-out",
             advice=f"--hold-out {ordered[-1]:g}" if ordered else "--hold-out third",
         ) from None

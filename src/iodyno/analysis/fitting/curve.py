@@ -26,6 +26,7 @@ from iodyno.analysis import chance
 from iodyno.analysis.fitting.least_squares import Numbers, minimise
 from iodyno.analysis.interval import LEVEL
 from iodyno.core.errors import ExperimentError
+from iodyno.core.invalid import invalid
 from iodyno.core.outcome import Estimate
 
 Errors = Literal["relative", "absolute"]
@@ -243,13 +244,11 @@ def check(loads: Sequence[Load], parameters: int, title: str) -> None:
     """Raises ExperimentError where a curve with so many parameters cannot be fitted to these loads."""
     for each in loads:
         if not (math.isfinite(each.load) and each.load > 0):
-            raise ExperimentError(
-                f"found {each.load:g}, allowed: loads above 0", where="load", advice="leave it out"
-            )
+            raise ExperimentError(invalid(each.load, "loads above 0"), where="load", advice="leave it out")
         bad = next((value for value in each.values if not (math.isfinite(value) and value > 0)), None)
         if bad is not None:
             raise ExperimentError(
-                f"found {bad:g} at load {each.load:g}, allowed: rates above 0",
+                f"invalid value: {bad:g} at load {each.load:g}; expected rates above 0",
                 where="rate",
                 advice="leave loads without a rate out: they say nothing of the curve",
             )

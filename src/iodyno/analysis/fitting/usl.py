@@ -19,6 +19,7 @@ from iodyno.analysis.fitting.least_squares import Numbers
 from iodyno.analysis.interval import LEVEL
 from iodyno.analysis.queueing import scaling
 from iodyno.core.errors import ExperimentError
+from iodyno.core.invalid import invalid
 from iodyno.core.outcome import Estimate
 
 LOADS_LEAST = 5
@@ -147,9 +148,7 @@ def scale(
     knees = knees_of(found, share, coherent, extrapolate)
     for load in at:
         if not load > 0:
-            raise ExperimentError(
-                f"found {load:g}, allowed: loads above 0", where="--at", advice="--at 24,48"
-            )
+            raise ExperimentError(invalid(load, "loads above 0"), where="--at", advice="--at 24,48")
         if load > most:
             _refuse_beyond(load, most, knees["crossing"], extrapolate)
     grid = np.linspace(float(found.loads[0]), max([most, *at]), _GRID)

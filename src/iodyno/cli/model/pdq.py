@@ -42,13 +42,13 @@ def command(script: Path, arguments: tuple[str, ...]) -> None:
     except OSError as problem:
         raise ExperimentError(f"cannot be read: {problem.strerror}", where=str(script)) from None
     if len(raw) > _MOST_BYTES:
-        raise ExperimentError("found more than 1 MiB, allowed: a script", where=str(script))
+        raise ExperimentError("more than 1 MiB: expected a script of that size", where=str(script))
     text = raw.decode("utf-8", errors="replace")
     if script.suffix == ".pl" or re.search(r"\bpdq::\w|^\s*use\s+pdq\b", text, re.MULTILINE):
         _run_perl(text, arguments, str(script), pdq)
     elif script.suffix != ".py" and _NOT_READ.search(text):
         raise ExperimentError(
-            "found a script in C or R, allowed: Python or Perl",
+            "invalid value: a script in C or R; expected Python or Perl",
             where=str(script),
             advice="translate it line by line: docs/background/networks.md has a table",
         )

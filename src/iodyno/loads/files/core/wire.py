@@ -66,7 +66,7 @@ def directory_of(bound: Bound, target: str | None = None) -> str:
             )
         if path in _SYSTEM or path.startswith(tuple(f"{system}/" for system in _SYSTEM)):
             raise files.place.error(
-                f"path: {files.path}, where devices and kernel are, allowed: a directory",
+                f"path: {files.path}, where devices and kernel are; expected a directory",
                 "--target DIR for files, `iodyno disk` for a device",
             )
     if not paths:

@@ -93,10 +93,10 @@ class Campaign(CampaignFrames):
             )
         shown = Range()
         grid = grid_of(found[0], edges_for(found[:1], shown), shown.scale)
-        drawn = svg.document([(lay_out(grid, {}, Look()), svg.script_data(grid))])
+        picture = svg.document([(lay_out(grid, {}, Look()), svg.script_data(grid))])
         if path is not None:
-            Path(path).write_text(drawn, encoding="utf-8")
-        return drawn
+            Path(path).write_text(picture, encoding="utf-8")
+        return picture
 
     def __repr__(self) -> str:
         return f"Campaign({str(self.folder)!r}, {len(self.summary.points)} points, {len(self.summary.trials)} trials)"

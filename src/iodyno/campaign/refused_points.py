@@ -73,8 +73,8 @@ def refuse(experiment: Experiment, design: Design, file: str) -> None:
     where the agent cannot be asked.
     """
     ends = {json.dumps(end.job()): end for end in islice(ends_of(experiment, design), 2 * MOST_POINTS)}
-    told = refusals.anywhere(list(map(json.loads, ends)))
-    wrong = [(end, refusal) for end, refusal in zip(ends.values(), told, strict=True) if refusal]
+    refused = refusals.anywhere(list(map(json.loads, ends)))
+    wrong = [(end, refusal) for end, refusal in zip(ends.values(), refused, strict=True) if refusal]
     if not wrong:
         return
     top, _ = yaml_document.read(experiment.text, {})

@@ -37,7 +37,7 @@ _LAID_OUT_BYTES = 2**30
 @level(WORKLOAD, "--queue-depth", "queue_depth", "1")
 @level(WORKLOAD, "--workers", "workers", "1")
 @level(WORKLOAD, "--syscalls", "syscalls")
-@click.option("--direct", is_flag=True, help="Past the page cache (O_DIRECT).")
+@click.option("--direct", is_flag=True, help="Bypass the page cache (O_DIRECT).")
 @level(WORKLOAD, "--cached", "cached")
 @level(WORKLOAD, "--sync", "sync")
 @level(WORKLOAD, "--sync-every", "sync_every")

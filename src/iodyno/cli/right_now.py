@@ -43,9 +43,9 @@ def level(
     parameter = workload.parameter(name)
     assert parameter is not None
     words = "|".join(parameter.words)
-    told = parameter.help
+    help_text = parameter.help
     if len(words) > _LONGEST_METAVAR:
-        told, words = f"{told} One of {', '.join(parameter.words)}.", ""
+        help_text, words = f"{help_text} One of {', '.join(parameter.words)}.", ""
 
     def checked(ctx: click.Context, _option: click.Parameter, written: str | None) -> str | None:
         try:
@@ -62,7 +62,7 @@ def level(
         default=default,
         show_default=True,
         callback=checked,
-        help=told,
+        help=help_text,
         shell_complete=lambda _ctx, _option, begun: [w for w in parameter.words if w.startswith(begun)],
     )
 

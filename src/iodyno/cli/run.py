@@ -203,8 +203,8 @@ def _shown(outcome: CampaignOutcome, as_json: bool, *, searched: bool) -> Campai
     if as_json:
         failed = [{"order": entry.order, "reason": entry.reason} for entry in outcome.failed]
         skipped = [{"order": entry.order, "reason": entry.reason} for entry in outcome.skipped]
-        told = {"finished": outcome.complete, "finished_trials": outcome.finished}
+        counts = {"finished": outcome.complete, "finished_trials": outcome.finished}
         decided = {"decision": outcome.answers["until"].content} if "until" in outcome.answers else {}
-        found = {"campaign": str(outcome.folder), **told, "failed": failed, "skipped": skipped, **decided}
+        found = {"campaign": str(outcome.folder), **counts, "failed": failed, "skipped": skipped, **decided}
         click.echo(json.dumps(found))
     return outcome

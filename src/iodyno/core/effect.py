@@ -34,8 +34,8 @@ def parse(written: str, names: Sequence[str]) -> int:
     mask = 0
     if len(steps) == 1 and steps[0] not in names:
         steps = [_of_letter(letter, written, names) for letter in steps[0]]
-    for told in steps:
-        step = told if told in names else _of_letter(told, written, names)
+    for word in steps:
+        step = word if word in names else _of_letter(word, written, names)
         bit = 1 << list(names).index(step)
         if mask & bit:
             raise ValueError(f"invalid value {written!r}: {step} stands twice; expected each factor once")

@@ -93,9 +93,9 @@ def read(experiment: Experiment, text: str) -> DesignRows:
         rows.append(row)
     blocks = None
     if block is not None:
-        told = [cells[block].strip() for _, cells in lines[1:]]
-        numbers = {name: index for index, name in enumerate(dict.fromkeys(told))}
-        blocks = [numbers[name] for name in told]
+        names = [cells[block].strip() for _, cells in lines[1:]]
+        numbers = {name: index for index, name in enumerate(dict.fromkeys(names))}
+        blocks = [numbers[name] for name in names]
     points = None if any(column.name == "point" for column in columns) else _points(head, lines[1:])
     return DesignRows(rows, blocks, points, tuple(skipped))
 
@@ -239,15 +239,15 @@ def _settings(experiment: Experiment, column: _Column, cell: str, file: str, lin
 
 def _check_together(experiment: Experiment, name: str, cell: str, level: Level, file: str, line: int) -> None:
     parameter = parameter_of(experiment.workload.workload, name)
-    told = parameter.show(level) if parameter else str(level)
-    if cell not in (told, str(level)) and not (
+    shown = parameter.show(level) if parameter else str(level)
+    if cell not in (shown, str(level)) and not (
         isinstance(level, bool) and cell.lower() == str(level).lower()
     ):
         raise _wrong(
             file,
             line,
             name,
-            invalid(cell[:_SHOWN], f"{told}, which the file sets together with the factor"),
+            invalid(cell[:_SHOWN], f"{shown}, which the file sets together with the factor"),
         )
 
 

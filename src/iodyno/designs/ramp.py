@@ -55,9 +55,9 @@ def _along(experiment: Experiment) -> Factor:
             )
         return factor
     if len(numbers) != 1:
-        told = ", ".join(factor.name for factor in numbers) or "none"
+        names = ", ".join(factor.name for factor in numbers) or "none"
         raise ExperimentError(
-            f"nothing says which factor makes the ramp, and {len(numbers)} have numbers ({told}); expected along",
+            f"nothing says which factor makes the ramp, and {len(numbers)} have numbers ({names}); expected along",
             where="design",
             advice=f"along: {numbers[0].name}" if numbers else "give a factor two or more numbers",
         )

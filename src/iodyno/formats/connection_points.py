@@ -103,8 +103,8 @@ def check_beside(
     check(reading, bystander, {}, {}, {}, section)
     of_path = {}
     for factor in factors.values():
-        told = {factor.name: factor.levels, **factor.together}
-        kept = {name: levels for name, levels in told.items() if name == "path" or named(name)}
+        varied = {factor.name: factor.levels, **factor.together}
+        kept = {name: levels for name, levels in varied.items() if name == "path" or named(name)}
         if kept:
             name, *more = kept
             of_path[name] = Factor(name, kept[name], {other: kept[other] for other in more})
@@ -228,8 +228,8 @@ def _of_path(workload: WorkloadSpec, point: Point, hosts: Mapping[str, HostSpec]
                 )
                 found.append(((name,), text))
     mtu = min(int(end.options.get("link_mtu", _MTU_BYTES)) for end in ends)
-    told = [point[f"{whose}.mtu"] for whose in (workload.receiver, ALL) if f"{whose}.mtu" in point]
-    most = min([int(level) for level in told] or [mtu]) - _HEADERS_BYTES
+    mtus = [point[f"{whose}.mtu"] for whose in (workload.receiver, ALL) if f"{whose}.mtu" in point]
+    most = min([int(level) for level in mtus] or [mtu]) - _HEADERS_BYTES
     answer = int(point.get("response_size", 0))
     segments = _way(point, "server_engine").syscalls == "segments" and point.get("transport") == "udp"
     if segments and workload.kind == REQUEST_RESPONSE.name and answer > most:

@@ -245,12 +245,12 @@ class Reading:
         parameters = tunable_sections.parameters_of(described, hosts)
         factors: dict[str, Factor] = {}
         set_by: dict[str, str] = {}
-        for name, told in written.items():
+        for name, content in written.items():
             here = (*path, name)
             if name not in parameters:
                 self.note(here, _no_factor(described.name, name, parameters))
                 continue
-            entry = model.range_ends(told)
+            entry = model.range_ends(content)
             if not isinstance(entry, (list, dict)):
                 self.note(
                     here,

@@ -26,20 +26,20 @@ def explained(
         return {}
     parameters = parameters_of(workload, tuple(reading.host_names))
     pairs: dict[str, tuple[Level, Level]] = {}
-    for name, told in written.items():
+    for name, content in written.items():
         here = (*path, name)
         if name not in factors and reading.has(("factors", name)):
             continue  # It cannot be read, which is a mistake of its own.
         if name not in factors:
             reading.note(here, unknown(name, factors, "factor of the experiment"))
             continue
-        if not isinstance(told, list) or len(told) != 2:
-            what = f"{len(told)} of them" if isinstance(told, list) else found(told)
+        if not isinstance(content, list) or len(content) != 2:
+            what = f"{len(content)} of them" if isinstance(content, list) else found(content)
             reading.note(here, f"invalid value: {what}; expected two levels of the factor")
             continue
         show = parameters[name].show
         levels: list[Level] = []
-        for index, each in enumerate(told):
+        for index, each in enumerate(content):
             try:
                 level = parameters[name].parse(each)
             except ValueError as problem:

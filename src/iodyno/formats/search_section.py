@@ -45,7 +45,7 @@ def searched(
     if section.parameter in set_by:
         text = f"duplicate setting {section.parameter}: {set_by[section.parameter]} sets it too"
         reading.note((*path, "parameter") if reading.has((*path, "parameter")) else path, text)
-    for key, text in _never_told(section.goal, section.parameter, workload, factors).items():
+    for key, text in _undecidable(section.goal, section.parameter, workload, factors).items():
         closed = ("workload", "arrivals")
         place = (*path, key) if reading.has((*path, key)) else closed if reading.has(closed) else path
         reading.note(place, text)
@@ -54,7 +54,7 @@ def searched(
     return SearchSpec(goal, section.parameter, section.low, section.high, section.precision, section.time)
 
 
-def _never_told(
+def _undecidable(
     goal: Goal, parameter: str, workload: WorkloadSpec, factors: Mapping[str, Factor]
 ) -> dict[str, str]:
     """Why no trial can tell whether the goal is met, by the key that is to blame; empty where it can."""

@@ -52,8 +52,8 @@ def _read(said: bytes, jobs: Sequence[Json], where: str) -> list[Refusal | None]
     # A shell of the account may print something first.
     lines = said.splitlines()[-len(jobs) :] if jobs else []
     try:
-        told = [json.loads(line) for line in lines]
-        found = [each and Refusal(each["where"], each["what"], each["try"]) for each in told]
+        answers = [json.loads(line) for line in lines]
+        found = [each and Refusal(each["where"], each["what"], each["try"]) for each in answers]
     except (ValueError, KeyError, TypeError):
         found = []
     if len(found) != len(jobs):

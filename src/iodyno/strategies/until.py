@@ -30,7 +30,7 @@ class Until(Strategy):
         self._measured = Measured(folder)
         self._blocks = [list(trials) for _, trials in groupby(design.trials, key=lambda trial: trial.block)]
         self._asked = 0
-        self._told: list[TrialResult] = []
+        self._results: list[TrialResult] = []
         self._standing: Standing | None = None
 
     def ask(self) -> Sequence[PlannedTrial]:
@@ -47,7 +47,7 @@ class Until(Strategy):
 
     def tell(self, trial: TrialResult) -> None:
         """Keep it for the next look."""
-        self._told.append(trial)
+        self._results.append(trial)
 
     def answer(self) -> Answer | None:
         """Return the standing of the decision."""
@@ -64,9 +64,9 @@ class Until(Strategy):
         from iodyno.analysis.decisions.observed import standing
 
         found = standing(
-            self._measured.dataset(self._told), self._design, self._spec, self._asked, self._standing
+            self._measured.dataset(self._results), self._design, self._spec, self._asked, self._standing
         )
-        none_left = all(trial.status == "skipped" for trial in self._told)
+        none_left = all(trial.status == "skipped" for trial in self._results)
         if found.answer != "undecided":
             return ended(found, "decided")
         return ended(found, "limit") if self._asked == len(self._blocks) or none_left else found

@@ -215,8 +215,8 @@ def _published(
     derived, needed = _derive(model, asked)
     terms = _factored(model, asked)
     if as_json:
-        told = published_json(model, terms, derived, needed)
-        click.echo(json.dumps(told, indent=2, ensure_ascii=False, allow_nan=False))
+        content = published_json(model, terms, derived, needed)
+        click.echo(json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False))
         return
     _show_factored(model, asked, terms)
     if derived or needed:

@@ -142,8 +142,8 @@ class HostTunables:
 
         Raises GuardLostError.
         """
-        told = await self.guard.restore()
-        wrong = [f"cannot be restored: {text}" for text in told["failed"]]
+        answer = await self.guard.restore()
+        wrong = [f"cannot be restored: {text}" for text in answer["failed"]]
         now = await self.read(self._set, self._place)
         settings = {}
         for name, (before, setting) in self._set.items():

@@ -120,7 +120,7 @@ class Load:
         """Note what a trial that is over makes suspect: its start, its connections, its targets. Raises TrialError."""
         raise NotImplementedError
 
-    def told(self, error: TrialError) -> TrialError:
+    def classified(self, error: TrialError) -> TrialError:
         """Return the failure, by a code of its own where the load has one for it."""
         return error
 

@@ -94,13 +94,13 @@ def _replay(settings: Mapping[str, Level]) -> dict[str, Any]:
         return {}
     operations = trace_of(settings).operations
     try:
-        told = replay_of(operations, settings)
+        replayed = replay_of(operations, settings)
     except ValueError as problem:
         raise PreflightError(
             str(problem), where=str(named), advice="a larger working_set, or `beyond: wrapped`"
         ) from None
     longest = max(operation.length_bytes for operation in operations)
-    return {"replay": told, "block_bytes": max(longest, 512), "block_sizes": None, "align_bytes": 512}
+    return {"replay": replayed, "block_bytes": max(longest, 512), "block_sizes": None, "align_bytes": 512}
 
 
 def writes(settings: Mapping[str, Level]) -> bool:

@@ -209,7 +209,7 @@ PARAMETERS = (
         words=SYSCALLS,
         default="pread",
     ),
-    Parameter("direct", "switch", "Past the page cache (O_DIRECT).", default=False),
+    Parameter("direct", "switch", "Bypass the page cache (O_DIRECT).", default=False),
     Parameter("sync", "word", "How writes are made durable.", words=SYNCS, default="none"),
     Parameter("sync_every", "count", "Writes from one fsync or fdatasync to the next.", high=10**9, default=1),
     Parameter("hipri", "switch", "Each call polls for completion (RWF_HIPRI; preadv2, io_uring)."),

@@ -391,11 +391,11 @@ class _Reading(PlaceReading):
         """Read the handling of the page cache, and the advice to the kernel on the pattern."""
         if settings["target"] == "null" or settings["direct"] == "on":
             return {}
-        told: dict[str, Any] = {}
+        found_settings: dict[str, Any] = {}
         if self.switch("pre_read"):
-            told["cached"] = "yes"
+            found_settings["cached"] = "yes"
         elif self.switch("invalidate", True):
-            told["cached"] = "each_pass"
+            found_settings["cached"] = "each_pass"
         hint = self.word("fadvise_hint", "1").lower()
         of_pattern = "random" if self.word("rw", "read").lower().startswith("rand") else "sequential"
         if hint not in ("0", "1", "none", of_pattern):
@@ -405,8 +405,8 @@ class _Reading(PlaceReading):
                 f"carried; expected 0, 1, {of_pattern}",
             )
         elif hint not in ("0", "none") and settings["syscalls"] != "mmap":
-            told["advised"] = "on"
-        return told
+            found_settings["advised"] = "on"
+        return found_settings
 
     def end(self, settings: Mapping[str, Any], numjobs: int) -> dict[str, Any]:
         """After how many operations the load ends, where the job says it."""
@@ -467,17 +467,17 @@ class _Reading(PlaceReading):
 
     def calls(self, syscalls: str) -> dict[str, Any]:
         """Read how calls are made: depth, direct, the ring."""
-        told: dict[str, Any] = {}
+        found_settings: dict[str, Any] = {}
         depth = self.at_least_one("iodepth")
         if syscalls in _ASYNCHRONOUS:
-            told["queue_depth"] = depth
+            found_settings["queue_depth"] = depth
             if (batch := self.count("iodepth_batch_complete_min", 1)) > 1:
-                told["batch"] = min(batch, told["queue_depth"])
+                found_settings["batch"] = min(batch, found_settings["queue_depth"])
         elif depth > 1:
             self.say(f"iodepth={depth} with calls that wait is 1, as in fio")
         past = self.last("direct", "buffered")
         direct = self.switch("direct") if past is self.keys.get("direct") else not self.switch("buffered")
-        told["direct"] = "on" if direct else "off"
+        found_settings["direct"] = "on" if direct else "off"
         if self.count("iodepth_low", depth) < depth:
             self.note(
                 self.keys["iodepth_low"],
@@ -485,7 +485,7 @@ class _Reading(PlaceReading):
             )
         if syscalls == "io_uring":
             registered = [self.switch(name) for name in ("fixedbufs", "registerfiles")]
-            told["registered"] = "on" if any(registered) else "off"
+            found_settings["registered"] = "on" if any(registered) else "off"
             if registered[0] != registered[1]:
                 self.say("fixedbufs and registerfiles are one switch here: both on")
         for name, (engines, setting) in _OF_ENGINES.items():
@@ -497,10 +497,10 @@ class _Reading(PlaceReading):
                     f"can only be used with the engines {_engines(engines)}",
                 )
             elif setting:
-                told["iopoll" if (name, syscalls) == ("hipri", "io_uring") else setting] = "on"
+                found_settings["iopoll" if (name, syscalls) == ("hipri", "io_uring") else setting] = "on"
         if "blockalign" in self.keys:
-            told["align"] = quantity.show("size", self.size("blockalign", 512) or 512)
-        return told
+            found_settings["align"] = quantity.show("size", self.size("blockalign", 512) or 512)
+        return found_settings
 
     def durability(self) -> dict[str, Any]:
         """Read how writes are made durable."""
@@ -523,26 +523,26 @@ class _Reading(PlaceReading):
 
     def content(self, reads: float) -> dict[str, Any]:
         """Read the content that is written, and whether it is checked."""
-        told: dict[str, Any] = {}
+        found_settings: dict[str, Any] = {}
         if self.switch("zero_buffers"):
-            told["content"] = "zero"
+            found_settings["content"] = "zero"
         share = self.get("buffer_compress_percentage", numbers.whole_percent, 0.0)
         if share:
-            told["content"] = f"compressible({share:g}%)"
+            found_settings["content"] = f"compressible({share:g}%)"
         verify = self.word("verify", "0").lower()
         back = self.switch("do_verify", True)
         if verify in ("0", "none"):
-            return told
+            return found_settings
         if verify not in CHECKS:
             self.note(self.keys["verify"], unknown(verify, CHECKS))
         if verify == "null":
             self.say("verify=null is without effect: it checks nothing")
-            return told
+            return found_settings
         if verify != "crc32c":
             self.say(f"verify={verify}: each block carries a check of its own with crc32c")
-        told["verify"] = "read" if reads else "write"
+        found_settings["verify"] = "read" if reads else "write"
         if reads == 100.0 or not back:
-            return told
+            return found_settings
         if "do_verify" in self.keys:
             self.note(
                 self.keys["do_verify"],
@@ -555,7 +555,7 @@ class _Reading(PlaceReading):
                 f"verify={verify}: blocks are written with their checks, and NOT read back at the end, as fio would do;"
                 " a mix (rw=randrw or rw=rw) checks what it reads while it writes, and do_verify=0 is what is done here"
             )
-        return told
+        return found_settings
 
     def pauses(self, settings: Mapping[str, Any]) -> dict[str, Any]:
         """Pauses after so many blocks."""

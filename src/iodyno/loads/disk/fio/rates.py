@@ -104,17 +104,17 @@ def _held(
             "them, to 1 %",
         )
         return {}
-    told: dict[str, Any] = {"rate": f"{held}/s"}
+    settings: dict[str, Any] = {"rate": f"{held}/s"}
     each = " and ".join(f"{_number(limit)} {name}" for name, limit in limited.items())
     of_each = " of each job" if numjobs > 1 else ""
     if len(limited) > 1:
         share = round(limited[_READS] / sum(limited.values()) * 10**6)
-        told["read"] = quantity.show("share", share)
+        settings["read"] = quantity.show("share", share)
         instead = (
             "" if share == round(reads * 10**4) else f" in place of the {reads:g}% of the mix, as in fio"
         )
         reading.say(
-            f"{_shown(key)}: {each} per second{of_each}, drawn from one rate, {told['read']} of it reads{instead}"
+            f"{_shown(key)}: {each} per second{of_each}, drawn from one rate, {settings['read']} of it reads{instead}"
         )
     elif key.name == "rate":
         reading.say(f"{_shown(key)}: {each} per second{of_each}")
@@ -125,7 +125,7 @@ def _held(
     )
     if numjobs > 1:
         reading.say(f"a rate of each of {numjobs} jobs: {held}/s for all together")
-    return told
+    return settings
 
 
 def _shown(key: Key) -> str:

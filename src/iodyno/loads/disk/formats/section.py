@@ -158,9 +158,9 @@ def _check_volume(
     ):
         many = ", ".join(sorted(FOR_MANY))
         reading.note(where, f"invalid value: {', '.join(alone)} with work: {CREATE_FILES}; expected {many}")
-    told = {workload.settings.get("server_cached"), *_levels(factors, "server_cached")}
+    asked_levels = {workload.settings.get("server_cached"), *_levels(factors, "server_cached")}
     wrong = {"no": levels - MAY_KEEP_NOTHING, "yes": levels - FOR_MANY}
-    for asked in sorted(str(each) for each in told if each in wrong and wrong[str(each)]):
+    for asked in sorted(str(each) for each in asked_levels if each in wrong and wrong[str(each)]):
         allowed = ", ".join(sorted(MAY_KEEP_NOTHING if asked == "no" else FOR_MANY))
         found_levels = ", ".join(sorted(wrong[asked]))
         reading.note(where, f"invalid value: {found_levels} with server_cached: {asked}; expected {allowed}")

@@ -92,7 +92,7 @@ def refuse(experiment: Experiment, design: Design, file: str) -> None:
 
 
 def _text(end: End, names: Sequence[str], refusal: refusals.Refusal) -> str:
-    """What is wrong, with the level of the parameter that is to blame as the file says it."""
+    """Return the mistake, with the level of the parameter that is to blame as the file says it."""
     name = next((each for each in names if each in end.settings), names[0])
     parameter = parameter_of(end.experiment.workload.workload, name)
     level = parameter.show(end.settings[name]) if parameter and name in end.settings else ""
@@ -122,7 +122,7 @@ def _at(experiment: Experiment, section: Path, settings: Mapping[str, Level]) ->
 
 
 def _address(end: End) -> str | None:
-    """Where the ends of a load meet, as the file says it: a port is the receiver's to choose."""
+    """Address and port at which the ends of a load meet, as the file says it: a port is the receiver's to choose."""
     if end.role == "alone":
         return None
     hosts, workload = end.experiment.hosts, end.experiment.workload

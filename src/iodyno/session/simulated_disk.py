@@ -13,7 +13,7 @@ DEVICE = "dev=sim0"
 
 
 class DiskTruth(Protocol):
-    """What is asked of the truth of a simulated host."""
+    """Truth of a simulated host, as it is asked for."""
 
     @property
     def disk_read_ns(self) -> float:
@@ -53,7 +53,7 @@ class SimulatedDisk:
 
     @property
     def bytes_per_s(self) -> float:
-        """What it moves in a closed loop, without noise."""
+        """Rate in a closed loop, without noise."""
         return float(self._iops * self._block)
 
     @property

@@ -1,4 +1,4 @@
-"""What the settings of the workload `disk` mean for the agent of one host (`agent/core/src/disk.rs`)."""
+"""Job of one host's agent from the settings of the workload `disk` (`agent/core/src/disk.rs`)."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def _replay(settings: Mapping[str, Level]) -> dict[str, Any]:
 
 
 def writes(settings: Mapping[str, Level]) -> bool:
-    """Whether the load writes, or blocks are written with checks for it to read."""
+    """Tell whether the load writes, or blocks are written with checks for it to read."""
     return int(settings.get("read", PPM)) < PPM or settings.get("verify", "off") != "off"
 
 

@@ -1,4 +1,4 @@
-"""What a campaign asks of a load on disks."""
+"""Campaign of a load on disks."""
 
 from __future__ import annotations
 

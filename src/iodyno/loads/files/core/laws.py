@@ -44,7 +44,7 @@ def law_of(name: str, drawn: Drawn, variables: Variables) -> Law:
 
 
 def _refuse_undrawable(law: Law, drawn: Drawn) -> None:
-    """What an agent would not draw from (`Variable::check` of agent/core/src/file_variable.rs)."""
+    """Check that an agent would draw from the law (`Variable::check` of agent/core/src/file_variable.rs)."""
     place = drawn.place
     if law.least is not None and law.most is not None and law.least > law.most:
         place = drawn.attributes["min"].place if "min" in drawn.attributes else place

@@ -21,6 +21,7 @@ from iodyno.core.errors import StoreError, TrialError
 from iodyno.core.experiment import Experiment
 from iodyno.core.warnings import Warning
 from iodyno.formats.experiment_file import experiment_text, parse_experiment, read_experiment
+from iodyno.formats.tunable_sections import refuse_unknown
 from iodyno.loads.base.campaign import load_for
 
 if TYPE_CHECKING:
@@ -125,6 +126,7 @@ def read(file: Folder, *, quick: bool = False) -> Experiment:
 
 def plan(experiment: Experiment) -> Design:
     """Plan which trials an experiment runs, in which order. Raises ExperimentError where the design cannot be had."""
+    refuse_unknown(experiment)
     return designs.plan(experiment)
 
 
@@ -144,7 +146,7 @@ def run(
     `destroy`: targets on disks whose content may be lost. Raises AccessError and PreflightError where it cannot begin, and
     TrialError where trials failed for good.
     """
-    design = designs.plan(experiment)
+    design = plan(experiment)
     if resume is None:
         load_for(experiment).refuse(experiment, design)
         refused_points.refuse(experiment, design, experiment.name)

@@ -103,7 +103,7 @@ def test_the_version_names_the_build_of_the_agent() -> None:
     [
         (["plam"], "try: iodyno plan"),
         (["plan"], "Missing argument 'FILE'"),
-        (["plan", STUDY, "--jsn"], "--json"),
+        (["plan", STUDY, "--jsn"], "unknown option '--jsn'; did you mean '--json'?"),
         (["plan", STUDY, "--json", "--csv"], "--json cannot be used with --csv"),
         (["plan", "no-such.yaml"], "no-such.yaml: cannot be read: No such file"),
         (["check", "/"], "cannot be read: it is a folder"),
@@ -480,7 +480,7 @@ def test_an_older_word_of_an_option_is_taken_and_not_shown(command: str, older: 
     rest = ["no-such.yaml"] if command == "run" else ["--target", "null"]
     for word in (older, "--remove"):
         said = iodyno(command, *rest, word, cwd=tmp_path).stderr
-        assert "No such option" not in said
+        assert "unknown option" not in said
         assert ("cannot be read" if command == "run" else "--remove removes a file") in said
 
 

@@ -9,14 +9,59 @@ import click
 from iodyno.core.errors import ExperimentError
 from iodyno.core.invalid import for_key, invalid
 
+OF_OTHER_TOOLS = {
+    "--flows": "--connections",
+    "--parallel": "--connections",
+    "-P": "--connections",
+    "--len": "--size",
+    "--length": "--size",
+    "--request": "--size",
+    "--response": "--response-size",
+    "--time": "--seconds",
+    "--duration": "--seconds",
+    "--runtime": "--seconds",
+    "--udp": "--transport",
+    "--protocol": "--transport",
+    "--congestion": "--congestion-control",
+    "--set-mss": "--mss",
+    "--no-delay": "--nagle",
+    "--bitrate": "--rate",
+    "--rate_iops": "--rate",
+    "--bs": "--block",
+    "--blocksize": "--block",
+    "--iodepth": "--queue-depth",
+    "--numjobs": "--workers",
+    "--nthreads": "--connections",
+    "--filename": "--target",
+    "--rw": "--pattern",
+    "--readwrite": "--pattern",
+    "--rwmixread": "--read",
+    "--ioengine": "--syscalls",
+}
+"""Options of iperf3, netperf, uperf and fio, with ours where a command has it."""
+
 
 def of_usage(error: click.ClickException) -> ExperimentError:
     """The error as it is shown."""
     context = error.ctx if isinstance(error, click.UsageError) else None
     advice = f"{context.command_path if context else 'iodyno'} --help"
+    if isinstance(error, click.NoSuchOption):
+        return ExperimentError(_unknown_option(error), advice=advice)
     if type(error) is not click.BadParameter:
         return ExperimentError(error.format_message(), advice=advice)
     return ExperimentError(for_key(_option(error), _said(error)), advice=advice)
+
+
+def _unknown_option(error: click.NoSuchOption) -> str:
+    """The sentence about an option that the command has not: what it is called here, or the nearest one."""
+    from iodyno.formats.mistakes import nearest_of
+
+    here = [option for each in error.ctx.command.params for option in each.opts] if error.ctx else []
+    said, ours = f"unknown option {error.option_name!r}", OF_OTHER_TOOLS.get(error.option_name)
+    if ours in here:
+        return f"{said}: expected {ours}"
+    near = nearest_of(error.option_name.lstrip("-"), (name.lstrip("-") for name in here))
+    return f"{said}; did you mean '--{near}'?" if near else said
 
 
 def _option(error: click.BadParameter) -> str:

@@ -12,7 +12,6 @@ import click
 from click.shell_completion import CompletionItem
 
 from iodyno.core.errors import ExperimentError
-from iodyno.core.invalid import invalid
 
 
 class PipeClosedError(Exception):
@@ -57,7 +56,8 @@ class LazyGroup(click.Group):
         if args and args[0] not in words and not args[0].startswith("-"):
             near = difflib.get_close_matches(args[0], words, n=1, cutoff=0.5)
             advice = f"{ctx.command_path} {near[0]}" if near else f"{ctx.command_path} --help"
-            raise ExperimentError(invalid(args[0], ", ".join(words)), where="command", advice=advice)
+            known = f"expected one of {', '.join(words)}"
+            raise ExperimentError(f"unknown command {args[0]!r}: {known}", advice=advice)
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> object:

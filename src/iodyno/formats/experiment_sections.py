@@ -248,7 +248,7 @@ class Reading:
         for name, content in written.items():
             here = (*path, name)
             if name not in parameters:
-                self.note(here, _no_factor(described.name, name, parameters))
+                self.note(here, tunable_sections.unknown_factor(described.name, name, parameters))
                 continue
             entry = model.range_ends(content)
             if not isinstance(entry, (list, dict)):
@@ -535,17 +535,6 @@ def _section_at(section: Any, steps: list[str | int]) -> Any:
         if isinstance(annotation, type) and issubclass(annotation, model.Section):
             section = annotation
     return section
-
-
-def _no_factor(kind: str, name: str, parameters: Mapping[str, Any]) -> str:
-    if "." in name:
-        host, _, tunable = name.partition(".")
-        hosts = tuple(dict.fromkeys(n.partition(".")[0] for n in parameters if "." in n))
-        if host not in hosts:
-            return unknown(host, hosts, "host")
-        of_host = [each.partition(".")[2] for each in parameters if each.startswith(f"{host}.")]
-        return unknown(tunable, of_host, "tunable of a host")
-    return unknown(name, [n for n in parameters if "." not in n], f"parameter of the workload {kind}")
 
 
 def _shorter(windows: Any) -> Any:

@@ -9,6 +9,8 @@ from typing import Any
 
 from pydantic import Field, create_model
 
+from iodyno.core.errors import ExperimentError
+from iodyno.core.experiment import Experiment
 from iodyno.core.factor import VARIANT, Factor
 from iodyno.core.invalid import invalid
 from iodyno.core.tunable import ALL, TUNABLES, named
@@ -26,6 +28,29 @@ def parameters_of(workload: Workload, hosts: tuple[str, ...]) -> dict[str, Param
     """Whatever can be a factor: parameters of the workload, tunables of each host and of all, and a name."""
     tunables = {f"{host}.{name}": tunable for host in (ALL, *hosts) for name, tunable in TUNABLES.items()}
     return {**{p.name: p for p in workload.parameters}, **tunables, VARIANT: _VARIANT}
+
+
+def unknown_factor(kind: str, name: str, parameters: Mapping[str, Any]) -> str:
+    """Return the sentence about a factor that is none of the `parameters_of` a workload of this kind."""
+    if "." in name:
+        host, _, tunable = name.partition(".")
+        hosts = tuple(dict.fromkeys(n.partition(".")[0] for n in parameters if "." in n))
+        if host not in hosts:
+            return unknown(host, hosts, "host")
+        of_host = [each.partition(".")[2] for each in parameters if each.startswith(f"{host}.")]
+        return unknown(tunable, of_host, "tunable of a host")
+    return unknown(name, [n for n in parameters if "." not in n], f"parameter of the workload {kind}")
+
+
+def refuse_unknown(experiment: Experiment) -> None:
+    """Raises ExperimentError where a factor that was made in Python is none that a file could have."""
+    workload = experiment.workload.workload
+    known = parameters_of(workload, tuple(experiment.hosts))
+    for factor in experiment.factors:
+        for name in (factor.name, *factor.together):
+            if name not in known:
+                where = f"factors.{factor.name}" + (f".together.{name}" if name != factor.name else "")
+                raise ExperimentError(unknown_factor(workload.name, name, known), where=where)
 
 
 def factor_section(workload: Workload, name: str, entry: Any, hosts: tuple[str, ...]) -> Any:

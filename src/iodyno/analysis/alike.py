@@ -114,7 +114,7 @@ def _both(one: Reading, other: Reading) -> Reading:
 
 
 def _manifest(hosts: Sequence[HostData]) -> dict[str, Any]:
-    """What was asked of several hosts, and what became of it, as of one."""
+    """Job, socket and reading of several hosts, as of one."""
     every, found = [host.manifest for host in hosts], dict(hosts[0].manifest)
     sums: Mapping[str, Sequence[str]] = {
         "job": ("connections",),

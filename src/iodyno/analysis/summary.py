@@ -175,7 +175,7 @@ class CampaignSummary:
         return load_of(self.workload).rate
 
     @property
-    def told(self) -> tuple[HostSummary, ...]:
+    def shown_hosts(self) -> tuple[HostSummary, ...]:
         """The hosts as tables and sentences have them: an end that has several is one, with its name and facts of the first."""
         named = {host: name for name, hosts in groups_of(self.workload).items() for host in hosts}
         # Several on one machine have the name of the first of them.
@@ -186,7 +186,7 @@ class CampaignSummary:
     def host(self, role: str) -> HostSummary | None:
         """The host that sends (`send`) or receives (`receive`); of a load that needs no other end, the first client."""
         role = load_of(self.workload).first_role if role == "send" else role
-        return next((host for host in self.told if host.role == role), None)
+        return next((host for host in self.shown_hosts if host.role == role), None)
 
 
 def analyse(dataset: Dataset) -> CampaignSummary:
@@ -265,10 +265,10 @@ def _trades(
 ) -> tuple[Trade, ...]:
     kind = (dataset.experiment.get("workload") or {}).get("kind", "")
     levels = {factor.name: factor.levels for factor in factors if factor.varies}
-    told = [(p.levels, p.labels, p.outcomes) for p in points]
+    measured = [(p.levels, p.labels, p.outcomes) for p in points]
     beside = bystanders_of(dataset.experiment)
     return tuple(
-        trade for name, its in beside.items() for trade in trades(told, levels, (kind, its["kind"]), name)
+        trade for name, its in beside.items() for trade in trades(measured, levels, (kind, its["kind"]), name)
     )
 
 

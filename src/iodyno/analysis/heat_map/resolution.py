@@ -41,7 +41,7 @@ WIDEST = 0.9
 _ROUNDING = 1e-6
 """Part by which a chance that is made of logarithms may be off, and more."""
 _FAR = 16
-"""How many rows lie between two that are tried one after the other (chosen: a tenth of an octave of the finest ones, or more)."""
+"""Number of rows between two that are tried one after the other (chosen: a tenth of an octave of the finest ones, or more)."""
 
 Row = tuple[float, float]
 Span = tuple[float, float, float]

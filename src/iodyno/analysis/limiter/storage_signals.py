@@ -49,7 +49,7 @@ def device_busy(view: View) -> Signal:
 
 def device_depth(view: View) -> Signal:
     """Reads and writes in flight at the device on average, a flush as one write."""
-    return _of_device(view, *devices.UNDER_WAY)
+    return _of_device(view, *devices.IN_FLIGHT)
 
 
 def in_device(view: View) -> Signal:
@@ -67,9 +67,9 @@ def in_device(view: View) -> Signal:
     if not 0.5 <= sum(way.value or 0.0 for way in at_device) / sum(by_load[way] or 0.0 for way in ways) <= 2:
         return absent(devices.SENSOR, "what the load moves is not what the device moves")
     done, time_ns = classes.operations_per_s(view.trial).value, classes.service_time_mean(view.trial).value
-    under_way = done * time_ns / 1e9 if done and time_ns else None
+    in_flight = done * time_ns / 1e9 if done and time_ns else None
     depth = devices.depth(view.trial, view.host.name, ways).value
-    ratio = depth / under_way if under_way and depth is not None else None
+    ratio = depth / in_flight if in_flight and depth is not None else None
     return signals.of_window(view.host, ratio, f"{devices.SENSOR}, records", "nothing was in flight")
 
 

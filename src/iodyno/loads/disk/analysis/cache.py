@@ -86,7 +86,9 @@ def _violations_of_server(trial: Trial) -> Iterator[str]:
     if asked not in ("yes", "no"):
         return
     targets: Mapping[str, Mapping[str, Any]] = trial.manifest.get("targets") or {}
-    known: Mapping[str, int] = next((told["server"] for told in targets.values() if told.get("server")), {})
+    known: Mapping[str, int] = next(
+        (facts["server"] for facts in targets.values() if facts.get("server")), {}
+    )
     if known.get("size_bytes"):
         resident = known["resident_before_bytes"] / known["size_bytes"]
         if (asked == "no" and resident > SHARE) or (asked == "yes" and resident < 1 - SHARE):

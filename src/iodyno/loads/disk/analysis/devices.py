@@ -12,7 +12,7 @@ from iodyno.analysis.dataset import HostData, Trial
 from iodyno.analysis.measured import Measured, missing, share, total_ratio
 
 SENSOR = "disks"
-UNDER_WAY = ("disk.read_ns", "disk.write_ns")
+IN_FLIGHT = ("disk.read_ns", "disk.write_ns")
 """Time of all reads and writes. Not `disk.in_flight_ns`, which has a flush twice: as the write that the request which asks for it
 is counted as (blk_account_io_done of the kernel's block/blk-mq.c), and as what the device carries out
 (blk_account_io_flush of block/blk-flush.c; both are in field 11 of Documentation/admin-guide/iostats.rst)."""

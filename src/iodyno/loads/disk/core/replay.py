@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
+from iodyno.core.invalid import invalid
 from iodyno.core.parameter import Level, Parameter
 
 
@@ -33,7 +34,7 @@ def checked_timing(written: str) -> str:
     """`faster(2)`, `slower(1.5)`. Raises ValueError."""
     match = re.fullmatch(r"(faster|slower)\(\s*(\d{1,6}(?:\.\d{1,6})?)\s*\)", written.strip())
     if match is None or not float(match[2]):
-        raise ValueError(f"found {written!r}, allowed: original, none, faster(2), slower(2)")
+        raise ValueError(invalid(written, "original, none, faster(2), slower(2)"))
     return f"{match[1]}({match[2]})"
 
 

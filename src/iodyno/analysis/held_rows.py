@@ -15,11 +15,11 @@ from itertools import islice
 from sys import intern
 from typing import Any
 
-from iodyno.analysis.dataset import Trial
 from iodyno.analysis.histogram import Histogram
 from iodyno.analysis.host_data import ClassCounts, HostData, merged_histograms
 from iodyno.analysis.readings import Columns, readings_of
 from iodyno.analysis.records import Record, parts_of
+from iodyno.analysis.trial import Trial
 from iodyno.core.errors import StoreError
 from iodyno.core.outcome import split_beside
 from iodyno.store.engine import quoted

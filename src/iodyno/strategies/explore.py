@@ -16,7 +16,7 @@ from iodyno.core.factor import parameter_of
 
 if TYPE_CHECKING:
     from iodyno.analysis.cost_model.data import CostData
-    from iodyno.analysis.cost_model.study import CostStudy
+    from iodyno.analysis.cost_model.shown import CostStudy
     from iodyno.designs.adaptive import Judged, Stage
 
 STATE = "exploration.json"

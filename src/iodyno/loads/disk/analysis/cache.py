@@ -15,7 +15,8 @@ from iodyno.core.volume import SERVER
 from iodyno.core.warnings import Warning, WarningCode
 
 if TYPE_CHECKING:
-    from iodyno.analysis.dataset import HostData, Trial
+    from iodyno.analysis.host_data import HostData
+    from iodyno.analysis.trial import Trial
 
 SHARE = 0.02
 """Part of the bytes that may come from the wrong place (chosen: a read of the page cache is some 20 times as fast as one of

@@ -42,7 +42,7 @@ METRICS_USED_IN_PART: Mapping[str, str] = {
     "softirqs": "label LIKE '%NET_RX'",
     "softnet": "metric = 'softnet.processed'",
     "tcp_ip": "label LIKE 'counter=Udp%'",
-    "thread": "metric = 'thread.busiest_run_ns'",
+    "thread": "metric IN ('thread.busiest_run_ns', 'thread.workers')",
 }
 """Those of which it uses what SQL says here: of thousands of workers, for one, there are many more rows than of all else."""
 METRICS_NOT_USED = frozenset(("application", "memory", "reclaim"))

@@ -7,7 +7,7 @@ PYTHON ?= python3
 unexport PYTHONDONTWRITEBYTECODE
 VENV := .venv
 BIN := $(VENV)/bin
-AGENT_SOURCES := $(shell find agent -path agent/target -prune -o \( -name '*.rs' -o -name '*.toml' -o -name '*.lock' -o -name '*.[ch]' \) -print) $(wildcard agent/*.py)
+AGENT_SOURCES := $(shell find agent tools -path agent/target -prune -o \( -name '*.rs' -o -name '*.toml' -o -name '*.lock' -o -name '*.[ch]' \) -print) $(wildcard agent/*.py)
 PACKAGES := build-essential python3-venv iproute2 ethtool clang libbpf-dev
 STORAGE_PACKAGES := netbase nfs-ganesha nfs-ganesha-vfs rpcbind nbdkit tgt qemu-system-common qemu-block-extra fuse3 e2fsprogs
 TEST_PACKAGES := curl openssh-client openssh-server chromium chromium-driver bpftrace fio strace $(STORAGE_PACKAGES)
@@ -27,6 +27,7 @@ RUST_ALONE := --lib $(patsubst %,--test %,agents block_times exact exact_faults 
 # Modules are compiled when they are used: of a hundred MiB of bytecode most never is.
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check --no-compile
 TEST_AGENT := $(CURDIR)/$(VENV)/agent/iodyno-agent
+PROGRAMS := iodyno-agent iodyno-heat
 PYTEST := IODYNO_AGENT=$(TEST_AGENT) $(BIN)/python -m pytest
 
 .PHONY: help study test test-build truth lint fuzz faults bench docs schema build sandbox guest clean system system-test system-bench
@@ -59,9 +60,9 @@ lint: $(VENV)/.test test-build              ## formats, types, import rules, war
 	$(BIN)/mypy --cache-dir $(HOME)/.cache/iodyno-build/mypy
 
 define test-build
-mkdir -p $(dir $(TEST_AGENT)) && $(RUST) sh -c '$(CARGO_TEST) --tests --no-run && \
-	  cp target/$(TARGET)/debug/iodyno-agent $(TEST_AGENT).new && mv $(TEST_AGENT).new $(TEST_AGENT)' && \
-	  echo "$$($(TEST_AGENT) --version | sed 's/.* //') $$(sha256sum <$(TEST_AGENT) | cut -d ' ' -f 1)" >$(dir $(TEST_AGENT))BUILD
+mkdir -p $(dir $(TEST_AGENT)) && $(RUST) sh -ec '$(CARGO_TEST) --tests --no-run; cd target/$(TARGET)/debug; for program in $(PROGRAMS); do \
+	  cp $$program $(dir $(TEST_AGENT))$$program.new; mv $(dir $(TEST_AGENT))$$program.new $(dir $(TEST_AGENT))$$program; done' && \
+	  cd $(dir $(TEST_AGENT)) && { ./iodyno-agent --version | sed 's/.* //'; sha256sum $(PROGRAMS); } >BUILD
 endef
 
 test-build: | system

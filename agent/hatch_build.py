@@ -1,6 +1,6 @@
-"""Builds the agent and puts it into the package, for `pip install .` and `pip install -e .` alike.
+"""Builds the agent and the reducer of traces and puts them into the package, for `pip install .` and `pip install -e .` alike.
 
-The agent is linked statically, so that it runs on any host of its architecture. `crt-static` is passed to the
+They are linked statically, so that they run on any host of their architecture. `crt-static` is passed to the
 final crate only: given to all of them, without a target, it breaks every procedural macro.
 """
 
@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+PROGRAMS = ("iodyno-agent", "iodyno-heat")
 
 
 class AgentBuildHook(BuildHookInterface):  # type: ignore[type-arg]
@@ -32,21 +34,24 @@ class AgentBuildHook(BuildHookInterface):  # type: ignore[type-arg]
             )
         folder = Path(self.root) / "src" / "iodyno" / "_bin"
         folder.mkdir(exist_ok=True)
-        # Written beside and renamed: an agent that is running keeps its file.
-        fresh = folder / ".iodyno-agent.new"
-        build = "cargo rustc --release --locked -p iodyno-agent --bin iodyno-agent -- -C target-feature=+crt-static"
-        build += ' && cp "${CARGO_TARGET_DIR:-target}/release/iodyno-agent" "$0"'
-        command = ["sh", "-c", build, str(fresh)]
-        if version == "editable":
-            command = [sys.executable, "in_cache.py", *command]
-        subprocess.run(command, cwd=Path(self.root) / "agent", check=True)
-        fresh.replace(folder / "iodyno-agent")
-        # What the lab holds the program against before it starts it: the build that it says, and every byte.
+        for program in PROGRAMS:
+            # Written beside and renamed: an agent that is running keeps its file.
+            fresh = folder / f".{program}.new"
+            build = f"cargo rustc --release --locked -p {program} --bin {program} -- -C target-feature=+crt-static"
+            build += f' && cp "${{CARGO_TARGET_DIR:-target}}/release/{program}" "$0"'
+            command = ["sh", "-c", build, str(fresh)]
+            if version == "editable":
+                command = [sys.executable, "in_cache.py", *command]
+            subprocess.run(command, cwd=Path(self.root) / "agent", check=True)
+            fresh.replace(folder / program)
+        # What the lab holds a program against before it starts it: the build that the agent says, and every byte.
         said = subprocess.run(
             [folder / "iodyno-agent", "--version"], capture_output=True, text=True, check=True
         )
-        digest = hashlib.sha256((folder / "iodyno-agent").read_bytes()).hexdigest()
-        (folder / "BUILD").write_text(f"{said.stdout.split()[-1]} {digest}\n", encoding="utf-8")
+        digests = (
+            f"{hashlib.sha256((folder / name).read_bytes()).hexdigest()}  {name}\n" for name in PROGRAMS
+        )
+        (folder / "BUILD").write_text(f"{said.stdout.split()[-1]}\n{''.join(digests)}", encoding="utf-8")
         build_data["pure_python"] = False
         build_data["tag"] = "py3-none-" + sysconfig.get_platform().replace("-", "_").replace(".", "_")
         build_data["artifacts"].append("src/iodyno/_bin/*")

@@ -1,4 +1,4 @@
-"""Runs a command on a copy of the agent in the cache: `python3 agent/in_cache.py cargo test`.
+"""Runs a command on a copy of the agent and its tools in the cache: `python3 agent/in_cache.py cargo test`.
 
 All clones on a machine share the copy, and with it all that cargo built there, as long as lockfile and compiler are the
 same. Cargo compares times, and those of another clone's files say nothing of what they contain; a file of the copy
@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-COPIED = ("agent", "schema")
+COPIED = ("agent", "schema", "tools")
 KEPT = 2
 """Copies, of the last lockfiles and compilers that were used."""
 

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.ratio import paired
-from iodyno.session.locate import program_path
+from iodyno.session.locate import HEAT, program_path
 
 LINES = 10_000_000
 STORED_MOST = 20_000_000
@@ -93,7 +93,7 @@ def _compare(pairs: int, peer: str | None, lines: int) -> list[dict[str, object]
         units = ["--time-unit", "us", "--value-unit", "us"]
         command = "from iodyno.cli.main import main; main()"
         ours = {
-            "reduce": [str(program_path()), "reduce", str(trace), *units],
+            "reduce": [str(program_path(HEAT)), str(trace), *units],
             "heatmap": [sys.executable, "-c", command, "heatmap", str(trace), *units, "--max", "2000", "-o", str(picture)],
         }  # fmt: skip
         theirs: dict[str, list[str]] = {}

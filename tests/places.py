@@ -206,7 +206,7 @@ def own_agent(folder: Path) -> AgentProgram:
     build = shown.split()[-1]
     # For a lab that is told of this agent alone, as where no other was built.
     digest = hashlib.sha256(copy.read_bytes()).hexdigest()
-    (folder / "BUILD").write_text(f"{build} {digest}\n")
+    (folder / "BUILD").write_text(f"{build}\n{digest}  {copy.name}\n")
     return AgentProgram(copy, digest, build)
 
 

@@ -24,16 +24,6 @@ from iodyno.report.heat_map.axis import whole
 EVENTS = 4000
 
 
-def reducer_is_there() -> bool:
-    from iodyno.session.locate import program_path
-
-    asked = subprocess.run([program_path(), "reduce", "--help"], capture_output=True)
-    return asked.returncode == 0
-
-
-pytestmark = pytest.mark.skipif(not reducer_is_there(), reason="the agent has no `reduce`: run `make build`")
-
-
 @pytest.fixture(scope="module")
 def events() -> list[tuple[float, float]]:
     """Seconds and microseconds with three digits: two modes; a burst at 20 s; out of order."""
@@ -368,11 +358,6 @@ def test_a_grid_survives_its_json(trace: Path) -> None:
 
 
 def test_outliers_are_the_lines_of_the_trace(trace: Path, events: list[tuple[float, float]]) -> None:
-    from iodyno.session.locate import program_path
-
-    helped = subprocess.run([program_path(), "reduce", "--help"], capture_output=True, text=True).stdout
-    if "--outliers" not in helped:
-        pytest.skip("the agent's `reduce` has no --outliers: run `make build`")
     command = [sys.executable, "-c", "from iodyno.cli.main import main; main()", "heatmap", str(trace)]
     ran = subprocess.run(
         [*command, "--value-unit", "us", "--outliers", "1500:2000"],
@@ -388,8 +373,8 @@ def test_outliers_are_the_lines_of_the_trace(trace: Path, events: list[tuple[flo
     assert len(ran.stdout.splitlines()) == 2
 
 
-def test_the_forms_that_help_names_are_those_that_the_agent_reads() -> None:
-    formats = Path(__file__).parents[2] / "agent" / "trace" / "src" / "formats"
+def test_the_forms_that_help_names_are_those_that_the_reducer_reads() -> None:
+    formats = Path(__file__).parents[2] / "tools" / "heat" / "src" / "formats"
     read = {
         name
         for file in formats.glob("*.rs")

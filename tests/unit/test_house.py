@@ -37,9 +37,14 @@ def test_no_file_is_a_drawer() -> None:
 
 
 def test_unsafe_code_lives_in_sys_only() -> None:
-    for crate in ("core", "load", "sense", "cli"):
-        entry = ROOT / "agent" / crate / "src" / ("main.rs" if crate == "cli" else "lib.rs")
-        assert "#![forbid(unsafe_code)]" in entry.read_text(), crate
+    entries = tracked(
+        "agent/*/src/main.rs", "agent/*/src/lib.rs", "tools/*/src/main.rs", "tools/*/src/lib.rs"
+    )
+    crates = {path.relative_to(ROOT).parts[1] for path in entries}
+    assert {"core", "load", "sense", "cli", "heat"} <= crates
+    for path in entries:
+        if "sys" not in path.relative_to(ROOT).parts:
+            assert "#![forbid(unsafe_code)]" in path.read_text(), path
 
 
 def test_the_pure_crate_stays_pure() -> None:
@@ -55,9 +60,14 @@ def test_the_pure_crate_stays_pure() -> None:
 
 def test_every_rust_test_program_is_run_by_make() -> None:
     """Programs are named there, so that those that look at the whole machine run by themselves."""
-    folders = {path.parent.relative_to(ROOT) for path in tracked("agent/*/tests/*/main.rs")}
+    folders = {
+        path.parent.relative_to(ROOT)
+        for path in tracked("agent/*/tests/*/main.rs", "tools/*/tests/*/main.rs")
+    }
     programs = {folder.name for folder in folders} | {
-        path.stem for path in tracked("agent/*/tests/*.rs") if path.parent.name == "tests"
+        path.stem
+        for path in tracked("agent/*/tests/*.rs", "tools/*/tests/*.rs")
+        if path.parent.name == "tests"
     }
     named = re.findall(
         r"^RUST_\w+ := --(?:lib|bins) \$\(patsubst %,--test %,(.*)\)$",
@@ -71,7 +81,9 @@ def test_every_rust_test_program_is_run_by_make() -> None:
 def test_the_agents_documentation_holds_no_example_that_is_not_run() -> None:
     """`make test` runs no doc tests, of which there are none: each crate would be compiled once more to find that out."""
     fences = re.compile(r"^\s*//[/!] ```(.*)$", re.MULTILINE)
-    opened = {mark for path in tracked("agent/*.rs") for mark in fences.findall(path.read_text())[::2]}
+    opened = {
+        mark for path in tracked("agent/*.rs", "tools/*.rs") for mark in fences.findall(path.read_text())[::2]
+    }
     assert opened == {"text"}
 
 
@@ -83,7 +95,8 @@ def test_load_and_sensors_do_not_know_each_other() -> None:
 
 def test_the_agent_was_built_from_these_sources() -> None:
     built = (program_path().parent / "BUILD").stat().st_mtime
-    newer = [str(p.relative_to(ROOT)) for p in tracked("agent/*/src/*.rs") if p.stat().st_mtime > built]
+    sources = tracked("agent/*/src/*.rs", "tools/*/src/*.rs")
+    newer = [str(p.relative_to(ROOT)) for p in sources if p.stat().st_mtime > built]
     assert not newer, f"run `make build`; changed since: {newer}"
 
 

@@ -146,6 +146,24 @@ def test_the_limiter_is_named(case: str) -> None:
             )
 
 
+@pytest.mark.parametrize("case", ["nothing", "sender's CPU", "neighbours", "paced", "congestion window"])
+def test_a_sample_of_thousands_of_workers_stands_for_all_of_them(case: str) -> None:
+    whole, sampled = (trial(**{**CASES[case][1], "connections": 4000}) for _ in range(2))
+    for data in sampled.hosts.values():
+        for reading in data.readings["threads"].values():
+            for what in ("run", "wait"):
+                key = (f"thread.{what}_ns", "worker=all")
+                reading.values[key] = round(reading.values[key] * 1024 / 4000)
+            del reading.values["thread.busiest_run_ns", "worker=busiest"]
+            reading.values["thread.workers", ""] = 1024
+    assert verdict.of_trial(sampled).name == verdict.of_trial(whole).name
+    known, found = verdict.signals_of(whole), verdict.signals_of(sampled)
+    assert known is not None and found is not None
+    for name, signal in known.items():
+        busiest = name.endswith(".busiest_thread_ratio")
+        assert found[name].values == pytest.approx({} if busiest else signal.values, rel=1e-6, abs=1e-6), name
+
+
 def test_a_signal_must_hold_in_four_of_five_intervals() -> None:
     for disturbed, expected in ((2, "receive_window"), (3, UNKNOWN)):
         made = trial(flow={"rwnd": 0.9})

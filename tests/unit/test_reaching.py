@@ -18,6 +18,7 @@ from places import PROGRAM, own_agent
 
 from iodyno import run_folder
 from iodyno.cli.host_argument import access_of
+from iodyno.cli.main import run
 from iodyno.core.access import ACCESSES
 from iodyno.core.errors import AccessError, ExperimentError
 from iodyno.core.experiment import HostSpec
@@ -101,6 +102,21 @@ def test_an_agent_that_is_not_as_it_was_built_is_not_started(
     )
     assert (shown.returncode, shown.stdout) == (3, "") and "is not as it was built" in shown.stderr
     assert "Traceback" not in shown.stderr
+
+
+def test_the_reducer_of_traces_lies_beside_the_agent_and_a_missing_one_is_one_error(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    named, reducer = tmp_path / "mine", tmp_path / "iodyno-heat"
+    for path in (named, reducer):
+        shutil.copy2("/bin/true", path)
+    monkeypatch.setenv("IODYNO_AGENT", str(named))
+    assert locate.program_path(locate.HEAT) == reducer
+    reducer.unlink()
+    (tmp_path / "trace").write_text("1 2\n")
+    assert run(["heatmap", str(tmp_path / "trace")]) == 3
+    said = capsys.readouterr().err
+    assert "the program iodyno-heat is not there" in said and str(reducer) in said and "make build" in said
 
 
 def test_a_console_script_of_the_same_name_is_not_the_agent(

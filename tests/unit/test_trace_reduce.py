@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from iodyno.core.errors import ExperimentError
 from iodyno.core.grid import Grid
-from iodyno.session.locate import program_path
+from iodyno.session.locate import HEAT, program_path
 from iodyno.session.reduce import list_region, reduce
 
 UNIT_NS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
@@ -309,6 +309,6 @@ def test_a_region_that_is_no_number(trace):
 
 
 def test_the_program_itself_says_errors_to_people(trace):
-    said = subprocess.run([program_path(), "reduce", trace("")], capture_output=True, text=True)
+    said = subprocess.run([program_path(HEAT), trace("")], capture_output=True, text=True)
     assert said.returncode == 2 and said.stdout == ""
-    assert said.stderr.startswith("iodyno-agent: error: ") and "  try: " in said.stderr
+    assert said.stderr.startswith("iodyno-heat: error: ") and "  try: " in said.stderr

@@ -12,7 +12,6 @@ mod guard;
 mod hello;
 mod load;
 mod parts;
-mod reduce;
 mod relay;
 mod stream;
 mod tallies;
@@ -84,12 +83,6 @@ enum Command {
     Facts,
     /// Read jobs on stdin, a line of JSON each, and print for each what is in its way, or null; none is carried out
     Check(check::Options),
-    /// Count the events of traces into a grid of time and a quantity, and print it as JSON
-    #[command(
-        after_help = "Example: awk '{ print $2, $3 }' out.iosnoop | iodyno-agent reduce --time-unit us --value-unit us
-Exit codes: 0 done; 2 wrong trace or option; 65 a trace broke off, and what could be read was printed"
-    )]
-    Reduce(Box<reduce::Options>),
     /// Print every operation of the machine's block devices until stdin ends
     #[command(after_help = "Example: iodyno-agent trace-block --seconds 5 --device vda
 Exit codes: 0 done; 69 no program may be loaded into this kernel; 70 it could not be printed")]
@@ -116,7 +109,6 @@ fn main() -> ExitCode {
         Command::Guard { lab_timeout, journal } => return guard::serve(lab_timeout, journal),
         Command::Target => target::serve(),
         Command::Restore { journal } => guard::print_restored(journal),
-        Command::Reduce(options) => return reduce::run(&options),
         Command::TraceBlock(options) => return trace_block::run(&options),
         Command::Calibrate { json, block: Some(file) } => calibrate::print_block(&file, json),
         Command::Calibrate { json, block: None } => calibrate::print(json),

@@ -12,7 +12,7 @@ use crate::cancel::Cancel;
 use crate::error::LoadError;
 use crate::joining::{most_joined, LONGEST_CALL_BYTES, READ_BYTES};
 use crate::transport::calls::Means;
-use crate::transport::meeting::Listening;
+use crate::transport::rendezvous::Listening;
 use crate::transport::tls::{Session, Terms};
 use crate::worker::counters::Counters;
 use crate::worker::open_loop::OpenLoop;

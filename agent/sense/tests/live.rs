@@ -3,7 +3,8 @@
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
-use std::sync::mpsc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{mpsc, Arc, Barrier, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -102,6 +103,67 @@ fn a_busy_thread_shows_in_its_own_time_and_in_the_time_of_the_cpus() {
     until(|| !std::path::Path::new(&state).exists());
     let after = panel.read();
     assert_eq!(after[1].missing.as_deref(), Some("1 of 1 workers have ended"));
+}
+
+#[test]
+fn of_more_workers_than_are_read_a_sample_stands_for_all() {
+    let (tell, told) = mpsc::channel();
+    // Three of eight are ready to run all the time; they end it together, and live on so that their times can be read.
+    let busy = Arc::new(AtomicBool::new(true));
+    let start = Arc::new(Barrier::new(9));
+    let (stop, stopped) = mpsc::channel::<()>();
+    let stopped = Arc::new(Mutex::new(stopped));
+    let workers: Vec<_> = (0..8)
+        .map(|number| {
+            let (tell, busy) = (tell.clone(), Arc::clone(&busy));
+            let (start, stopped) = (Arc::clone(&start), Arc::clone(&stopped));
+            thread::spawn(move || {
+                tell.send((number, thread_id())).unwrap();
+                start.wait();
+                while number < 3 && busy.load(Relaxed) {
+                    std::hint::spin_loop();
+                }
+                let _ = stopped.lock().unwrap().recv();
+            })
+        })
+        .collect();
+    let mut each: Vec<(usize, i32)> = told.iter().take(8).collect();
+    each.sort_unstable();
+    let each: Vec<i32> = each.into_iter().map(|(_, id)| id).collect();
+    let asleep = || {
+        let state = |id: &i32| std::fs::read_to_string(format!("/proc/self/task/{id}/stat")).unwrap();
+        each.iter().all(|id| state(id).contains(") S "))
+    };
+    until(asleep);
+    let of = |thread_ids: Vec<i32>| panel(&Subject { thread_ids, ..Subject::default() }, &["threads"]);
+    // As many as 4000 workers of which each is one of these.
+    let (mut all, mut many) =
+        (of(each.clone()), of(each.iter().copied().cycle().take(4_000).collect::<Vec<_>>()));
+    all.baseline();
+    many.baseline();
+    start.wait();
+    thread::sleep(Duration::from_millis(60));
+    busy.store(false, Relaxed);
+    until(asleep);
+    let (all, many) = (all.read(), many.read());
+
+    assert_eq!((sum(&all, "thread.workers", ""), sum(&many, "thread.workers", "")), (8, 1_024));
+    assert_eq!(sum(&many, "thread.busiest_run_ns", ""), 0, "nobody knows it");
+    assert!(many[0].missing.as_ref().unwrap().contains("1024 of 4000 workers"), "{:?}", many[0].missing);
+    for metric in ["thread.run_ns", "thread.wait_ns", "thread.timeslices"] {
+        let truth = sum(&all, metric, "worker=") as f64 / 8.0;
+        let found = sum(&many, metric, "worker=sampled") as f64 / 1_024.0;
+        // Four standard errors, where one of eight had all of it: 4 sqrt(7 / 1024) of the mean.
+        assert!((found - truth).abs() <= 0.33 * truth, "{metric}: {found} of a worker, {truth} in truth");
+    }
+    let ready = |readings: &[Reading], label| {
+        (sum(readings, "thread.run_ns", label) + sum(readings, "thread.wait_ns", label)) as f64
+    };
+    let (truth, found) = (ready(&all, "worker=") / 8.0, ready(&many, "worker=sampled") / 1_024.0);
+    // Three of eight were ready alike: 4 sqrt(5 / 3 / 1024).
+    assert!((found - truth).abs() <= 0.17 * truth, "{found} ns ready, {truth} ns in truth");
+    drop(stop);
+    workers.into_iter().for_each(|worker| worker.join().unwrap());
 }
 
 #[test]

@@ -43,7 +43,7 @@ METRICS_USED_IN_PART: Mapping[str, Callable[[str, str], bool]] = {
     "softirqs": lambda _metric, label: label.endswith("NET_RX"),
     "softnet": lambda metric, _label: metric == "softnet.processed",
     "tcp_ip": lambda _metric, label: label.startswith("counter=Udp"),
-    "thread": lambda metric, _label: metric in ("thread.busiest_run_ns", *_FOLDED),
+    "thread": lambda metric, _label: metric in ("thread.busiest_run_ns", "thread.workers", *_FOLDED),
 }
 """Those of which it uses what these say of metric and label."""
 METRICS_NOT_USED = frozenset(("application", "memory", "reclaim"))

@@ -39,7 +39,7 @@ FORMS = (
     ),
     *("json-lines", "csv", "two-column"),
 )
-"""Forms of traces that `agent/trace` reads (`FORMS` in `agent/trace/src/formats/mod.rs`)."""
+"""Forms of traces that `tools/heat` reads (`FORMS` in `tools/heat/src/formats/mod.rs`)."""
 _CAMPAIGN_ONLY = {"point": "--point", "trial": "--trial", "clock": "--clock", "by": "--by"}
 _TRACE_ONLY = {
     "form": FORM_OPTION, "time_unit": "--time-unit", "value_unit": "--value-unit", "time_column": "--time-column",

@@ -1,4 +1,4 @@
-"""Finds the agent's program file, and the build that it must be of."""
+"""Finds the program files of the agent and of the reducer of traces, and the build that the agent must be of."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from iodyno.core.errors import AccessError
 if TYPE_CHECKING:
     from iodyno.hosts.access import AgentProgram
 
-PROGRAM = "iodyno-agent"
+AGENT, HEAT = "iodyno-agent", "iodyno-heat"
 _PACKAGED = Path(__file__).resolve().parent.parent / "_bin"
 
 
@@ -27,38 +27,36 @@ def find_agent() -> AgentProgram:
     # Imported here: the reducer of traces needs the path alone, and must not wait for asyncio.
     from iodyno.hosts.access import AgentProgram
 
-    path, digest = _program()
+    path, digest = _program(AGENT)
     return AgentProgram(path, digest, expected_build())
 
 
-def program_path() -> Path:
-    """Return the path of the program for what runs on this machine alone. Raises AccessError as `find_agent`."""
-    return _program()[0]
+def program_path(name: str = AGENT) -> Path:
+    """Return the path of a program for what runs on this machine alone. Raises AccessError as `find_agent`."""
+    return _program(name)[0]
 
 
-def _program() -> tuple[Path, str]:
+def _program(name: str) -> tuple[Path, str]:
     """Return the path, and the hash of the file, which is that of the one that was built, where that is noted beside it."""
     import hashlib
 
     looked = []
-    for path in _places():
+    for path in _places(name):
         if _is_program(path):
             digest = hashlib.sha256(path.read_bytes()).hexdigest()
-            built = _noted(path.parent / "BUILD")[1]
-            if built not in ("", digest):
+            built = _noted(path.parent / "BUILD")[1].get(path.name, digest)
+            if built != digest:
                 raise AccessError(
-                    f"the agent's program is not as it was built: its SHA-256 is {digest[:16]}..., not {built[:16]}...",
+                    f"the program {name} is not as it was built: its SHA-256 is {digest[:16]}..., not {built[:16]}...",
                     where=str(path),
                     advice="run `make build`, or `pip install .` in the project, and look why the disk does not keep it",
                 )
             return path, digest
         looked.append(str(path))
-        if "IODYNO_AGENT" in os.environ:
-            break  # who names an agent does not want another one
     raise AccessError(
-        "the agent's program is not there",
+        f"the program {name} is not there",
         where=", ".join(looked),
-        advice="run `make build` or `pip install .` in the project, or set IODYNO_AGENT to the program",
+        advice="run `make build` or `pip install .` in the project, or set IODYNO_AGENT to the agent; iodyno-heat lies beside it",
     )
 
 
@@ -80,13 +78,13 @@ def expected_build() -> str:
     )
 
 
-def _noted(file: Path) -> tuple[str, str]:
-    """The build of an agent and the hash of its program, as its build has noted them; empty: it has not."""
+def _noted(file: Path) -> tuple[str, dict[str, str]]:
+    """The build of an agent and the hashes of programs by their names, as their build has noted them; empty: it has not."""
     try:
-        build, digest, *_ = [*file.read_text(encoding="ascii").split(), "", ""]
+        build, *hashes = file.read_text(encoding="ascii").split()
     except (OSError, ValueError):
-        return "", ""
-    return build, digest
+        return "", {}
+    return build, dict(zip(hashes[1::2], hashes[::2], strict=False))
 
 
 def run_agent() -> None:
@@ -96,15 +94,17 @@ def run_agent() -> None:
     except AccessError as error:
         sys.stderr.write(f"iodyno-agent: error: {error}\n")
         sys.exit(error.exit_code)
-    os.execv(program.path, [PROGRAM, *sys.argv[1:]])
+    os.execv(program.path, [AGENT, *sys.argv[1:]])
 
 
-def _places() -> Iterator[Path]:
+def _places(name: str) -> Iterator[Path]:
     if named := os.environ.get("IODYNO_AGENT"):
-        yield Path(named)
-    yield _PACKAGED / PROGRAM
-    yield Path(sysconfig.get_path("scripts")) / PROGRAM
-    if found := shutil.which(PROGRAM):
+        # Who names an agent does not want another one, nor what goes with it.
+        yield Path(named) if name == AGENT else Path(named).with_name(name)
+        return
+    yield _PACKAGED / name
+    yield Path(sysconfig.get_path("scripts")) / name
+    if found := shutil.which(name):
         yield Path(found)
 
 

@@ -1,4 +1,4 @@
-"""Runs the agent's reducer on traces: any size and form in, a grid of counts out.
+"""Runs the reducer on traces: any size and form in, a grid of counts out.
 
 The trace never passes through this process: the reducer opens the files itself, or takes standard input over. This module
 is imported by a command that answers at once, so it imports little.
@@ -15,13 +15,13 @@ from typing import IO
 
 from iodyno.core.errors import ExperimentError, Interrupted, TrialError
 from iodyno.core.grid import Grid
-from iodyno.session.locate import program_path
+from iodyno.session.locate import HEAT, program_path
 
 Progress = Callable[[int, int | None], None]
 """Told the bytes that were read, and how many there are over both passes, or None where nobody knows."""
 
 _BROKEN = 65
-"""The exit code of a trace that broke off; what could be read was printed (agent/cli/src/reduce.rs)."""
+"""The exit code of a trace that broke off; what could be read was printed (tools/heat/src/main.rs)."""
 _WRONG = 2
 _STOPPED = 130
 _ENDS_WITHIN_S = 5.0
@@ -63,7 +63,7 @@ def reduce(
     first event, or with "@" before them on the trace's own clock. What is None is found from the trace.
 
     Errors: ExperimentError where a trace or an option is wrong, and where a trace breaks off without `truncated`;
-    Interrupted; AccessError without an agent; TrialError where the reducer has a defect.
+    Interrupted; AccessError without the reducer; TrialError where the reducer has a defect.
     """
     command = ["--errors-as-json"]
     options: dict[str, object] = {
@@ -141,7 +141,7 @@ def list_region(
         *(f"{name}={value}" for name, value in options.items() if value is not None),
     ]
     process_ = subprocess.Popen(
-        [program_path(), "reduce", *command, *_named(paths)], stdout=out, stderr=subprocess.PIPE
+        [program_path(HEAT), *command, *_named(paths)], stdout=out, stderr=subprocess.PIPE
     )
     said = _ended(process_, process_.stderr)
     if process_.returncode != 0:
@@ -155,7 +155,7 @@ def _named(paths: Sequence[str | Path]) -> list[str]:
 
 def _run(arguments: Sequence[str], progress: Progress | None) -> bytes:
     process = subprocess.Popen(
-        [program_path(), "reduce", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        [program_path(HEAT), *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
     said: list[str] = []
     reader = threading.Thread(target=_listen, args=(process.stderr, said, progress), daemon=True)

@@ -6,7 +6,6 @@ mod agent;
 mod check;
 mod disk;
 mod guard;
-mod reduce;
 mod schema;
 mod script;
 mod wire;

@@ -18,7 +18,7 @@ use crate::cancel::Cancel;
 use crate::connections::Connections;
 use crate::error::LoadError;
 use crate::prepared::Prepared;
-use crate::transport::meeting::{self, Listening};
+use crate::transport::rendezvous::{self, Listening};
 
 /// chosen: how long a connection may take to show the token.
 const TIME_TO_PROVE: Nanos = Nanos(2_000_000_000);
@@ -50,7 +50,7 @@ impl Listener {
         if let Endpoint::Inet(_) = address {
             socket::set(socket.as_fd(), Setting::ReuseAddress, 1).map_err(refused)?;
         }
-        let (socket, address) = meeting::bind(socket, &address).map_err(refused)?;
+        let (socket, address) = rendezvous::bind(socket, &address).map_err(refused)?;
         if job.load.connects_anew() && blocking(job.load.engine) {
             // Before anybody can come: what waits in the backlog has the times of the socket as it was then.
             socket::set_timeouts(socket.as_fd(), CALL_LOOK).map_err(refused)?;
@@ -61,13 +61,13 @@ impl Listener {
     }
 
     pub(super) fn port(&self) -> u16 {
-        meeting::port(&self.address)
+        rendezvous::port(&self.address)
     }
 
     pub(super) fn accept_all(self) -> Result<Prepared, LoadError> {
         let Listener { job, cancel, socket, address } = self;
         let (sockets, obtained, foreign) =
-            Door::open(&job, socket.as_fd(), address.clone())?.keep_all(&cancel)?;
+            Acceptor::open(&job, socket.as_fd(), address.clone())?.keep_all(&cancel)?;
         if job.load.connects_anew() {
             socket::set_blocking(socket.as_fd(), blocking(job.load.engine))
                 .map_err(|error| LoadError::refused(&error, "listen", &address.to_string()))?;
@@ -99,7 +99,7 @@ enum Proof {
     Foreign,
 }
 
-struct Door<'a> {
+struct Acceptor<'a> {
     job: &'a Job<Network>,
     token: [u8; 16],
     listener: BorrowedFd<'a>,
@@ -114,13 +114,13 @@ struct Door<'a> {
     foreign: u32,
 }
 
-impl<'a> Door<'a> {
+impl<'a> Acceptor<'a> {
     fn open(job: &'a Job<Network>, listener: BorrowedFd<'a>, address: Endpoint) -> Result<Self, LoadError> {
         let place = address.to_string();
         let refused = |error: std::io::Error| LoadError::refused(&error, "wait for connections", &place);
         let epoll = Epoll::new().map_err(refused)?;
         epoll.add(listener, Interest::Readable, LISTENER).map_err(refused)?;
-        Ok(Door {
+        Ok(Acceptor {
             job,
             token: job.token_bytes().unwrap_or_default(),
             listener,

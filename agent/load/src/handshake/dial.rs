@@ -15,7 +15,7 @@ use super::options::{self, ReadBack};
 use super::{blocking, preamble, time_for_all, too_few, ACKNOWLEDGED, LOOK, PREAMBLE_BYTES};
 use crate::cancel::Cancel;
 use crate::error::LoadError;
-use crate::transport::meeting;
+use crate::transport::rendezvous;
 
 /// chosen: connections that are set up at a time; fewer than the usual backlog of a listener holds.
 const MOST_IN_FLIGHT: usize = 256;
@@ -46,7 +46,7 @@ pub(super) fn all(
     cancel: &Cancel,
 ) -> Result<(Vec<OwnedFd>, SocketOptionsObtained), LoadError> {
     let addresses = (0..job.load.receivers())
-        .map(|receiver| meeting::of_connection(job, receiver))
+        .map(|receiver| rendezvous::of_connection(job, receiver))
         .collect::<Result<Vec<_>, _>>()?;
     let place = addresses[0].to_string();
     let epoll = Epoll::new().map_err(|error| LoadError::refused(&error, "connect", &place))?;

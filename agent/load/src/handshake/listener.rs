@@ -7,7 +7,7 @@ use super::{accept, address_of, datagram};
 use crate::cancel::Cancel;
 use crate::error::LoadError;
 use crate::prepared::Prepared;
-use crate::transport::meeting;
+use crate::transport::rendezvous;
 
 /// A receiver that listens and has accepted nothing yet.
 pub struct Listener(Kind);
@@ -27,7 +27,7 @@ impl Listener {
                 address_of(job.load.address.as_deref())?,
                 cancel,
             )?),
-            _ => Kind::Connections(accept::Listener::open(job, meeting::of(job)?, cancel)?),
+            _ => Kind::Connections(accept::Listener::open(job, rendezvous::of(job)?, cancel)?),
         }))
     }
 

@@ -9,7 +9,7 @@ use iodyno_sys::timed::{self, Until};
 use iodyno_sys::{clock, errno, socket};
 
 use super::fault::{Fault, Halt};
-use super::link::Word;
+use super::link::Message;
 use super::numbers::{Came, Head, Meaning, HEAD_BYTES};
 use super::preamble::{self, Kind, Preamble};
 use super::run::SLICE;
@@ -389,13 +389,13 @@ impl WorkerThread<'_> {
     pub(super) fn tell_datagrams(&mut self) {
         let remotes = self.run.remotes();
         for (slot, exchanged) in self.exchanged.iter().enumerate().filter(|(_, each)| each.sent > 0) {
-            let word = Word::Sent {
+            let message = Message::Sent {
                 thread: self.number,
                 transaction: self.place.transaction as u32,
                 connection: (slot / remotes) as u32,
                 datagrams: exchanged.sent,
             };
-            self.run.say_to(slot % remotes, &word);
+            self.run.send_to(slot % remotes, &message);
         }
     }
 

@@ -15,8 +15,8 @@ use iodyno_sys::timed::{self, Until};
 use iodyno_sys::vsock::THIS_MACHINE;
 use iodyno_sys::{datagram, errno, socket, stream_calls};
 
+use super::acceptor::unix_address;
 use super::datagrams::Datagrams;
-use super::door::unix_address;
 use super::fault::Fault;
 use super::files::Source;
 use super::preamble::{self, Kind, Preamble};
@@ -373,23 +373,23 @@ impl<'a> WorkerThread<'a> {
             self.waited(Wait::Connect { connection }, until)?;
         }
         let deadline = begun.saturating_add(operation.timeout_ns.unwrap_or(TIME_TO_CONNECT).0);
-        let doors = self.run.doors(remote).ok_or(Fault::NotOpen)?;
+        let addresses = self.run.addresses(remote).ok_or(Fault::NotOpen)?;
         let slot = self.slot(connection, remote);
         let serial = self.opened[slot];
         let shown = Preamble { kind: Kind::Data, thread: self.number, connection, serial: serial as u32 };
         let socket = match operation.protocol {
-            Protocol::Udp => self.greet(operation, doors.udp, shown, deadline)?,
+            Protocol::Udp => self.greet(operation, addresses.udp, shown, deadline)?,
             Protocol::Unix => {
-                let address = unix_address(doors.unix).map_err(Fault::Os)?;
+                let address = unix_address(addresses.unix).map_err(Fault::Os)?;
                 let stream = UnixStream::connect_addr(&address).map_err(Fault::Os)?;
                 OwnedFd::from(stream)
             }
             Protocol::Vsock => {
-                let there = Endpoint::Vsock { context: THIS_MACHINE, port: u32::from(doors.vsock) };
+                let there = Endpoint::Vsock { context: THIS_MACHINE, port: u32::from(addresses.vsock) };
                 self.dial(operation, &there, deadline)?
             }
-            Protocol::Sctp => self.dial(operation, &Endpoint::Sctp(doors.sctp), deadline)?,
-            _ => self.dial(operation, &Endpoint::Inet(doors.tcp), deadline)?,
+            Protocol::Sctp => self.dial(operation, &Endpoint::Sctp(addresses.sctp), deadline)?,
+            _ => self.dial(operation, &Endpoint::Inet(addresses.tcp), deadline)?,
         };
         if operation.protocol != Protocol::Udp {
             // A message that follows at once travels with it. Else Nagle's algorithm would hold that message back until

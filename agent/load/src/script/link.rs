@@ -18,13 +18,13 @@ const MOST_TEXT: usize = 4_000;
 const NUMBERS: usize = 6;
 const HEAD_BYTES: usize = NUMBERS * 8;
 
-/// What one end says to the other.
+/// What one end tells the other.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Word {
+pub(super) enum Message {
     /// What must be alike at both ends.
     Shape { groups: u64, threads: u64, transactions: u64, digest: u64 },
     /// Where connections of the other end are awaited.
-    Doors { tcp: u16, udp: u16, unix: u64, vsock: u16, sctp: u16 },
+    Addresses { tcp: u16, udp: u16, unix: u64, vsock: u16, sctp: u16 },
     /// A thread will do no more than so many iterations of a transaction.
     Ended { thread: u32, transaction: u32, iterations: u64 },
     /// All threads of a group have come to the end of a transaction.
@@ -49,72 +49,78 @@ pub(super) enum Word {
     Failed(String),
 }
 
-impl Word {
+impl Message {
     fn numbers(&self) -> [u64; NUMBERS] {
         match *self {
-            Word::Shape { groups, threads, transactions, digest } => {
+            Message::Shape { groups, threads, transactions, digest } => {
                 [1, groups, threads, transactions, digest, 0]
             }
-            Word::Doors { tcp, udp, unix, vsock, sctp } => {
+            Message::Addresses { tcp, udp, unix, vsock, sctp } => {
                 [2, u64::from(tcp), u64::from(udp), unix, u64::from(vsock), u64::from(sctp)]
             }
-            Word::Ended { thread, transaction, iterations } => {
+            Message::Ended { thread, transaction, iterations } => {
                 [3, u64::from(thread), u64::from(transaction), iterations, 0, 0]
             }
-            Word::Gathered { group, transaction } => [4, u64::from(group), u64::from(transaction), 0, 0, 0],
-            Word::Stalled { thread, stall } => {
+            Message::Gathered { group, transaction } => {
+                [4, u64::from(group), u64::from(transaction), 0, 0, 0]
+            }
+            Message::Stalled { thread, stall } => {
                 let (wait, so_far) = stall.wait.numbers();
                 let place = u64::from(stall.transaction) << 32 | u64::from(stall.operation);
                 [5, u64::from(thread), u64::from(stall.serial), place, wait, so_far]
             }
-            Word::Resumed { thread } => [6, u64::from(thread), 0, 0, 0, 0],
-            Word::Nothing { thread, judgement: Judgement { stall, by } } => {
+            Message::Resumed { thread } => [6, u64::from(thread), 0, 0, 0, 0],
+            Message::Nothing { thread, judgement: Judgement { stall, by } } => {
                 [7, u64::from(thread), u64::from(stall), u64::from(by), 0, 0]
             }
-            Word::Hold { thread, held } => [8, u64::from(thread), u64::from(held), 0, 0, 0],
-            Word::Cut => [9, 0, 0, 0, 0, 0],
-            Word::Done => [10, 0, 0, 0, 0, 0],
-            Word::Beat => [11, 0, 0, 0, 0, 0],
-            Word::Failed(ref text) => [12, cut(text).len() as u64, 0, 0, 0, 0],
-            Word::Sent { thread, transaction, connection, datagrams } => {
+            Message::Hold { thread, held } => [8, u64::from(thread), u64::from(held), 0, 0, 0],
+            Message::Cut => [9, 0, 0, 0, 0, 0],
+            Message::Done => [10, 0, 0, 0, 0, 0],
+            Message::Beat => [11, 0, 0, 0, 0, 0],
+            Message::Failed(ref text) => [12, cut(text).len() as u64, 0, 0, 0, 0],
+            Message::Sent { thread, transaction, connection, datagrams } => {
                 [13, u64::from(thread), u64::from(transaction), u64::from(connection), datagrams, 0]
             }
         }
     }
 
     fn bytes(&self) -> Vec<u8> {
-        let text = if let Word::Failed(text) = self { cut(text) } else { "" };
+        let text = if let Message::Failed(text) = self { cut(text) } else { "" };
         let mut bytes = Vec::with_capacity(HEAD_BYTES + text.len());
         self.numbers().iter().for_each(|number| bytes.extend_from_slice(&number.to_le_bytes()));
         bytes.extend_from_slice(text.as_bytes());
         bytes
     }
 
-    fn of(numbers: [u64; NUMBERS], text: &str) -> Option<Word> {
+    fn of(numbers: [u64; NUMBERS], text: &str) -> Option<Message> {
         let [kind, a, b, c, d, e] = numbers;
         Some(match kind {
-            1 => Word::Shape { groups: a, threads: b, transactions: c, digest: d },
-            2 => Word::Doors { tcp: a as u16, udp: b as u16, unix: c, vsock: d as u16, sctp: e as u16 },
-            3 => Word::Ended { thread: a as u32, transaction: b as u32, iterations: c },
-            4 => Word::Gathered { group: a as u32, transaction: b as u32 },
+            1 => Message::Shape { groups: a, threads: b, transactions: c, digest: d },
+            2 => {
+                Message::Addresses { tcp: a as u16, udp: b as u16, unix: c, vsock: d as u16, sctp: e as u16 }
+            }
+            3 => Message::Ended { thread: a as u32, transaction: b as u32, iterations: c },
+            4 => Message::Gathered { group: a as u32, transaction: b as u32 },
             5 => {
                 let (transaction, operation) = ((c >> 32) as u32, c as u32);
                 let wait = Wait::of((d, e))?;
-                Word::Stalled {
+                Message::Stalled {
                     thread: a as u32,
                     stall: Stall { serial: b as u32, transaction, operation, wait },
                 }
             }
-            6 => Word::Resumed { thread: a as u32 },
-            7 => Word::Nothing { thread: a as u32, judgement: Judgement { stall: b as u32, by: c as u32 } },
-            8 => Word::Hold { thread: a as u32, held: b != 0 },
-            9 => Word::Cut,
-            10 => Word::Done,
-            11 => Word::Beat,
-            12 => Word::Failed(text.to_owned()),
+            6 => Message::Resumed { thread: a as u32 },
+            7 => {
+                Message::Nothing { thread: a as u32, judgement: Judgement { stall: b as u32, by: c as u32 } }
+            }
+            8 => Message::Hold { thread: a as u32, held: b != 0 },
+            9 => Message::Cut,
+            10 => Message::Done,
+            11 => Message::Beat,
+            12 => Message::Failed(text.to_owned()),
             13 => {
                 let (thread, transaction, connection) = (a as u32, b as u32, c as u32);
-                Word::Sent { thread, transaction, connection, datagrams: d }
+                Message::Sent { thread, transaction, connection, datagrams: d }
             }
             _ => return None,
         })
@@ -150,31 +156,31 @@ impl Link {
         seen.unwrap_or_default()
     }
 
-    /// Says a word. Waits for room for `patience` at most: an end that does not read its link for so long is gone.
-    pub(super) fn say(&self, word: &Word, patience: Nanos) -> io::Result<()> {
+    /// Sends a message. Waits for room for `patience` at most: an end that does not read its link for so long is gone.
+    pub(super) fn send(&self, message: &Message, patience: Nanos) -> io::Result<()> {
         let sending = locked(&self.sending);
-        self.send(&sending, word, 0, patience)
+        self.send_from(0, &sending, message, patience)
     }
 
-    /// Says that this end lives, unless that says itself: somebody is saying something, or waits for room to. So who
-    /// listens on the link never waits for the other end to listen.
+    /// Tells that this end lives, unless that is told anyway: somebody is sending something, or waits for room to. So who
+    /// reads the link never waits for the other end to read.
     pub(super) fn beat(&self) {
         let Ok(sending) = self.sending.try_lock() else { return };
-        if let Ok(sent @ 1..) = socket::send(self.socket.as_fd(), &Word::Beat.bytes()) {
-            // Of a word that was begun the rest must follow.
-            let _ = self.send(&sending, &Word::Beat, sent, SILENCE);
+        if let Ok(sent @ 1..) = socket::send(self.socket.as_fd(), &Message::Beat.bytes()) {
+            // Of a message that was begun the rest must follow.
+            let _ = self.send_from(sent, &sending, &Message::Beat, SILENCE);
         }
     }
 
-    /// Sends a word from byte `sent` on.
-    fn send(
+    /// Sends a message from byte `sent` on.
+    fn send_from(
         &self,
-        _sending: &MutexGuard<'_, ()>,
-        word: &Word,
         mut sent: usize,
+        _sending: &MutexGuard<'_, ()>,
+        message: &Message,
         patience: Nanos,
     ) -> io::Result<()> {
-        let bytes = word.bytes();
+        let bytes = message.bytes();
         let until = clock::monotonic().plus(patience);
         while sent < bytes.len() {
             match socket::send(self.socket.as_fd(), &bytes[sent..]) {
@@ -194,64 +200,64 @@ impl Link {
 
 /// The receiving half, for one thread.
 #[derive(Default)]
-pub(super) struct Ear {
-    heard: Vec<u8>,
+pub(super) struct Receiver {
+    bytes: Vec<u8>,
 }
 
-/// What an ear heard.
+/// What came of an attempt to receive.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Heard {
-    Word(Word),
+pub(super) enum Received {
+    Message(Message),
     /// Nothing in the time.
     Nothing,
     /// The other end closed the link.
     End,
 }
 
-impl Ear {
-    /// The next word, waited for `time` at most.
+impl Receiver {
+    /// The next message, waited for `time` at most.
     ///
     /// # Errors
-    /// What the kernel said; `InvalidData` for what is no word.
-    pub(super) fn listen(&mut self, link: &Link, time: Nanos) -> io::Result<Heard> {
-        if let Some(word) = self.word()? {
-            return Ok(Heard::Word(word));
+    /// What the kernel said; `InvalidData` for what is no message.
+    pub(super) fn receive(&mut self, link: &Link, time: Nanos) -> io::Result<Received> {
+        if let Some(message) = self.next()? {
+            return Ok(Received::Message(message));
         }
         match timed::wait_for(link.socket.as_fd(), Until::Readable, time) {
             Ok(true) => {}
-            Ok(false) => return Ok(Heard::Nothing),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(Heard::Nothing),
+            Ok(false) => return Ok(Received::Nothing),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(Received::Nothing),
             Err(error) => return Err(error),
         }
         let mut chunk = [0; 4096];
         match socket::receive_into(link.socket.as_fd(), &mut chunk) {
-            Ok(0) => Ok(Heard::End),
+            Ok(0) => Ok(Received::End),
             Ok(count) => {
-                self.heard.extend_from_slice(&chunk[..count]);
-                Ok(self.word()?.map_or(Heard::Nothing, Heard::Word))
+                self.bytes.extend_from_slice(&chunk[..count]);
+                Ok(self.next()?.map_or(Received::Nothing, Received::Message))
             }
             Err(error) => match error.raw_os_error().unwrap_or(0) {
-                errno::EAGAIN | errno::EINTR => Ok(Heard::Nothing),
+                errno::EAGAIN | errno::EINTR => Ok(Received::Nothing),
                 _ => Err(error),
             },
         }
     }
 
-    fn word(&mut self) -> io::Result<Option<Word>> {
-        if self.heard.len() < HEAD_BYTES {
+    fn next(&mut self) -> io::Result<Option<Message>> {
+        if self.bytes.len() < HEAD_BYTES {
             return Ok(None);
         }
         let mut numbers = [0; NUMBERS];
-        for (number, bytes) in numbers.iter_mut().zip(self.heard.chunks_exact(8)) {
+        for (number, bytes) in numbers.iter_mut().zip(self.bytes.chunks_exact(8)) {
             *number = u64::from_le_bytes(bytes.try_into().unwrap_or_default());
         }
         let end = HEAD_BYTES + if numbers[0] == 12 { (numbers[1] as usize).min(MOST_TEXT) } else { 0 };
-        if self.heard.len() < end {
+        if self.bytes.len() < end {
             return Ok(None);
         }
-        let text = String::from_utf8_lossy(&self.heard[HEAD_BYTES..end]).into_owned();
-        self.heard.drain(..end);
-        Word::of(numbers, &text).map(Some).ok_or_else(|| io::ErrorKind::InvalidData.into())
+        let text = String::from_utf8_lossy(&self.bytes[HEAD_BYTES..end]).into_owned();
+        self.bytes.drain(..end);
+        Message::of(numbers, &text).map(Some).ok_or_else(|| io::ErrorKind::InvalidData.into())
     }
 }
 
@@ -278,12 +284,12 @@ mod tests {
     #[test]
     fn words_come_as_they_were_said() {
         let (near, far) = UnixStream::pair().unwrap();
-        let words = [
-            Word::Shape { groups: 1, threads: 2, transactions: 3, digest: u64::MAX },
-            Word::Doors { tcp: 1, udp: 65_535, unix: 7, vsock: 60_000, sctp: 9 },
-            Word::Ended { thread: 1, transaction: 2, iterations: 1 << 40 },
-            Word::Gathered { group: 3, transaction: 4 },
-            Word::Stalled {
+        let messages = [
+            Message::Shape { groups: 1, threads: 2, transactions: 3, digest: u64::MAX },
+            Message::Addresses { tcp: 1, udp: 65_535, unix: 7, vsock: 60_000, sctp: 9 },
+            Message::Ended { thread: 1, transaction: 2, iterations: 1 << 40 },
+            Message::Gathered { group: 3, transaction: 4 },
+            Message::Stalled {
                 thread: 9,
                 stall: Stall {
                     serial: 4,
@@ -292,14 +298,14 @@ mod tests {
                     wait: Wait::Take { connection: 3, so_far: 1 << 50 },
                 },
             },
-            Word::Resumed { thread: 1 },
-            Word::Nothing { thread: 1, judgement: Judgement { stall: 4, by: 7 } },
-            Word::Hold { thread: 2, held: true },
-            Word::Sent { thread: 2, transaction: 5, connection: 1_023, datagrams: 1 << 33 },
-            Word::Failed("x".repeat(MOST_TEXT - 1) + "äöü"),
-            Word::Cut,
-            Word::Done,
-            Word::Beat,
+            Message::Resumed { thread: 1 },
+            Message::Nothing { thread: 1, judgement: Judgement { stall: 4, by: 7 } },
+            Message::Hold { thread: 2, held: true },
+            Message::Sent { thread: 2, transaction: 5, connection: 1_023, datagrams: 1 << 33 },
+            Message::Failed("x".repeat(MOST_TEXT - 1) + "äöü"),
+            Message::Cut,
+            Message::Done,
+            Message::Beat,
         ];
         // A Unix socket has no Nagle algorithm to turn off.
         let link = |socket: UnixStream| {
@@ -307,22 +313,22 @@ mod tests {
             Link { socket: socket.into(), sending: Mutex::new(()) }
         };
         let (near, far) = (link(near), link(far));
-        let mut ear = Ear::default();
-        for word in words {
-            near.say(&word, Nanos::SECOND).unwrap();
-            let mut heard = Heard::Nothing;
-            while heard == Heard::Nothing {
-                heard = ear.listen(&far, Nanos::SECOND).unwrap();
+        let mut receiver = Receiver::default();
+        for message in messages {
+            near.send(&message, Nanos::SECOND).unwrap();
+            let mut received = Received::Nothing;
+            while received == Received::Nothing {
+                received = receiver.receive(&far, Nanos::SECOND).unwrap();
             }
-            let expected = match word {
-                Word::Failed(_) => Word::Failed("x".repeat(MOST_TEXT - 1)),
-                word => word,
+            let expected = match message {
+                Message::Failed(_) => Message::Failed("x".repeat(MOST_TEXT - 1)),
+                message => message,
             };
-            assert_eq!(heard, Heard::Word(expected));
+            assert_eq!(received, Received::Message(expected));
         }
         near.beat();
-        assert_eq!(ear.listen(&far, Nanos::SECOND).unwrap(), Heard::Word(Word::Beat));
-        // With no room for it, it is at once as good as said.
+        assert_eq!(receiver.receive(&far, Nanos::SECOND).unwrap(), Received::Message(Message::Beat));
+        // With no room for it, it is at once as good as sent.
         let begun = clock::monotonic();
         while socket::send(near.socket.as_fd(), &[0; 4096]).is_ok() {}
         near.beat();
@@ -330,6 +336,6 @@ mod tests {
         drop(near);
         let mut rest = Vec::new();
         assert!(std::fs::File::from(far.socket.try_clone().unwrap()).read_to_end(&mut rest).is_ok());
-        assert_eq!(ear.listen(&far, Nanos::SECOND).unwrap(), Heard::End);
+        assert_eq!(receiver.receive(&far, Nanos::SECOND).unwrap(), Received::End);
     }
 }

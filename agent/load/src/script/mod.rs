@@ -1,6 +1,6 @@
 //! Scripts: uperf's profiles, executed call by call, one thread a thread, in step with the other end.
 //!
-//! - `meet`: the two ends find each other; `door` awaits connections on one port and `preamble` tells whose they are;
+//! - `rendezvous`: the two ends find each other; `acceptor` awaits connections on one port and `preamble` tells whose they are;
 //!   `link` is what the ends say to each other beside the data, and `run` is what is known of it.
 //! - `thread`: a thread goes through its transactions; `flow`: the calls on its connections, `datagrams`: what is
 //!   lost of them; `numbers`: which of them belong together.
@@ -11,17 +11,17 @@
 //! end measures it and says how many iterations it has begun; the other end makes as many, or says that it is ahead,
 //! and then the first one follows. So no byte of a transaction is left in a connection for the next one.
 
+mod acceptor;
 mod datagrams;
-mod door;
 mod fault;
 mod files;
 mod flow;
 mod keys;
 mod link;
-mod meet;
 mod numbers;
 mod pair;
 mod preamble;
+mod rendezvous;
 pub(crate) mod run;
 mod sctp;
 mod sizes;
@@ -30,4 +30,4 @@ mod tally;
 mod waiting;
 mod worker_thread;
 
-pub use meet::{connect_script, listen_script, script_goes_together, script_supports, ScriptListener};
+pub use rendezvous::{connect_script, listen_script, script_goes_together, script_supports, ScriptListener};

@@ -19,7 +19,7 @@ use iodyno_sys::open_sockets::OpenSockets;
 use iodyno_sys::{clock, errno};
 
 use super::files::{self, Source};
-use super::link::{Link, Word, SILENCE};
+use super::link::{Link, Message, SILENCE};
 use super::numbers::Course;
 use super::pair::Pair;
 use super::tally::Tally;
@@ -53,14 +53,14 @@ struct Gathering {
 #[derive(Default)]
 struct End {
     link: OnceLock<Link>,
-    doors: OnceLock<Doors>,
+    addresses: OnceLock<Addresses>,
     cut: AtomicBool,
     done: AtomicBool,
 }
 
 /// Where the other end awaits connections.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Doors {
+pub(super) struct Addresses {
     pub tcp: SocketAddr,
     pub udp: SocketAddr,
     pub unix: u64,
@@ -100,7 +100,7 @@ pub(crate) struct Run {
     failed: AtomicBool,
     cut: AtomicBool,
     finished: AtomicU32,
-    /// Whether the threads that look after the link and the doors are to end.
+    /// Whether the threads of the links and the acceptor are to end.
     pub(super) closing: AtomicBool,
     pub(super) foreign: AtomicU64,
     /// Connections over TCP that are open.
@@ -172,19 +172,19 @@ impl Run {
         self.ends.len()
     }
 
-    /// This end and another one have met.
-    pub(super) fn meet(&self, remote: usize, link: Link, doors: Doors) {
+    /// Keeps what the rendezvous with another end gave.
+    pub(super) fn add_end(&self, remote: usize, link: Link, addresses: Addresses) {
         let end = &self.ends[remote];
         let _ = end.link.set(link);
-        let _ = end.doors.set(doors);
+        let _ = end.addresses.set(addresses);
     }
 
     pub(super) fn link(&self, remote: usize) -> Option<&Link> {
         self.ends.get(remote)?.link.get()
     }
 
-    pub(super) fn doors(&self, remote: usize) -> Option<Doors> {
-        self.ends.get(remote)?.doors.get().copied()
+    pub(super) fn addresses(&self, remote: usize) -> Option<Addresses> {
+        self.ends.get(remote)?.addresses.get().copied()
     }
 
     /// How long a datagram is awaited that another end was to send. The link knows the path's round trip at either end,
@@ -196,76 +196,76 @@ impl Run {
 
     /// For an error: another end, by its address where there are several.
     pub(super) fn named(&self, remote: usize) -> String {
-        match self.doors(remote) {
-            Some(doors) if self.ends.len() > 1 => format!("the end at {}", doors.tcp.ip()),
+        match self.addresses(remote) {
+            Some(addresses) if self.ends.len() > 1 => format!("the end at {}", addresses.tcp.ip()),
             _ => "the other end".to_owned(),
         }
     }
 
-    /// Says a word to every other end.
-    pub(super) fn say(&self, word: &Word) {
-        (0..self.ends.len()).for_each(|remote| self.say_to(remote, word));
+    /// Sends a message to every other end.
+    pub(super) fn send(&self, message: &Message) {
+        (0..self.ends.len()).for_each(|remote| self.send_to(remote, message));
     }
 
-    /// Says a word to another end; an end that takes none for long is gone. That a link has ended is told by who listens on
+    /// Sends a message to another end; an end that takes none for long is gone. That a link has ended is told by who reads
     /// it: only there is it known whether the other end was done.
-    pub(super) fn say_to(&self, remote: usize, word: &Word) {
+    pub(super) fn send_to(&self, remote: usize, message: &Message) {
         let Some(link) = self.link(remote) else { return };
-        if let Err(error) = link.say(word, SILENCE) {
+        if let Err(error) = link.send(message, SILENCE) {
             let ended = matches!(error.raw_os_error(), Some(errno::EPIPE | errno::ECONNRESET));
-            if !ended && !matches!(word, Word::Failed(_) | Word::Cut | Word::Done) {
+            if !ended && !matches!(message, Message::Failed(_) | Message::Cut | Message::Done) {
                 self.fail(self.gone(remote, &format!("it could not be told anything: {error}")));
             }
         }
     }
 
-    /// What another end said, or what its link came to.
-    pub(super) fn hear(&self, remote: usize, word: Word) {
+    /// Takes a message of another end.
+    pub(super) fn receive(&self, remote: usize, message: Message) {
         let pair = |thread: u32| self.pairs.get(thread as usize);
         let other = |thread: u32| pair(thread).and_then(|pair| pair.others.get(remote));
-        match word {
-            Word::Ended { thread, transaction, iterations } => {
+        match message {
+            Message::Ended { thread, transaction, iterations } => {
                 if let Some(pair) = pair(thread) {
                     pair.end(remote, transaction, iterations);
                 }
             }
-            Word::Gathered { group, transaction } => {
+            Message::Gathered { group, transaction } => {
                 if let Some(gathering) = self.gatherings.get(group as usize) {
                     gathering.others[remote].store(transaction + 1, SeqCst);
                     self.ring_group(group as usize);
                 }
             }
-            Word::Stalled { thread, stall } => {
+            Message::Stalled { thread, stall } => {
                 if let Some(other) = other(thread) {
                     *locked(&other.stall) = Some(stall);
                 }
             }
-            Word::Resumed { thread } => {
+            Message::Resumed { thread } => {
                 if let Some(other) = other(thread) {
                     *locked(&other.stall) = None;
                 }
             }
-            Word::Nothing { thread, judgement } => {
+            Message::Nothing { thread, judgement } => {
                 if let Some(other) = other(thread) {
                     *locked(&other.judgement) = judgement;
                 }
             }
-            Word::Hold { thread, held } => {
+            Message::Hold { thread, held } => {
                 if let Some(pair) = pair(thread) {
                     pair.hold(remote, held);
                 }
             }
-            Word::Sent { thread, transaction, connection, datagrams } => {
+            Message::Sent { thread, transaction, connection, datagrams } => {
                 if let Some(other) = other(thread) {
                     other.has_sent(transaction, connection, datagrams);
                 }
             }
-            Word::Cut => self.ends[remote].cut.store(true, SeqCst),
-            Word::Done => self.ends[remote].done.store(true, SeqCst),
-            Word::Failed(text) => {
+            Message::Cut => self.ends[remote].cut.store(true, SeqCst),
+            Message::Done => self.ends[remote].done.store(true, SeqCst),
+            Message::Failed(text) => {
                 // The other ends know only this one.
                 for each in (0..self.ends.len()).filter(|each| *each != remote) {
-                    self.say_to(each, &Word::Failed(text.clone()));
+                    self.send_to(each, &Message::Failed(text.clone()));
                 }
                 self.fail_here(LoadError::new(
                     ErrorCode::Transport,
@@ -274,7 +274,7 @@ impl Run {
                     "see what it reported",
                 ));
             }
-            Word::Shape { .. } | Word::Doors { .. } | Word::Beat => {}
+            Message::Shape { .. } | Message::Addresses { .. } | Message::Beat => {}
         }
     }
 
@@ -283,14 +283,14 @@ impl Run {
         let end = &self.ends[remote];
         let expected = [&self.closing, &end.done, &end.cut, &self.cut];
         if !expected.iter().any(|flag| flag.load(SeqCst)) {
-            self.hear_of_loss(remote, self.gone(remote, how));
+            self.tell_loss(remote, self.gone(remote, how));
         }
     }
 
     /// What ends with one link ends with all: the others cannot know.
-    fn hear_of_loss(&self, remote: usize, error: LoadError) {
+    fn tell_loss(&self, remote: usize, error: LoadError) {
         for each in (0..self.ends.len()).filter(|each| *each != remote) {
-            self.say_to(each, &Word::Failed(error.what.clone()));
+            self.send_to(each, &Message::Failed(error.what.clone()));
         }
         self.fail_here(error);
     }
@@ -308,7 +308,7 @@ impl Run {
     pub(super) fn fail(&self, error: LoadError) {
         let text = error.what.clone();
         self.fail_here(error);
-        self.say(&Word::Failed(text));
+        self.send(&Message::Failed(text));
     }
 
     fn fail_here(&self, error: LoadError) {
@@ -333,7 +333,7 @@ impl Run {
     /// The windows are over at this end, before the script is.
     pub(super) fn cut(&self) {
         if !self.cut.swap(true, SeqCst) {
-            self.say(&Word::Cut);
+            self.send(&Message::Cut);
         }
     }
 
@@ -345,7 +345,7 @@ impl Run {
     /// A thread is done with its script, or has given it up.
     pub(super) fn finish(&self) {
         if self.finished.fetch_add(1, SeqCst) + 1 == self.pairs.len() as u32 {
-            self.say(&Word::Done);
+            self.send(&Message::Done);
         }
     }
 
@@ -356,7 +356,7 @@ impl Run {
         let threads = u64::from(self.script.groups[group].threads);
         if arrived == threads * (transaction as u64 + 1) {
             gathering.own.store(transaction as u32 + 1, SeqCst);
-            self.say(&Word::Gathered { group: group as u32, transaction: transaction as u32 });
+            self.send(&Message::Gathered { group: group as u32, transaction: transaction as u32 });
             self.ring_group(group);
         }
     }
@@ -401,7 +401,7 @@ impl Run {
     }
 
     /// Says to the other end whether to hold, where that has changed. Who puts connections down and who takes them are two
-    /// threads: each says what holds when it has its turn, so that the last word is the right one.
+    /// threads: each says what holds when it has its turn, so that the last message is the right one.
     fn tell_opener(&self, thread: u32, connection: u32) {
         let mut all = locked(&self.held);
         let key = (thread, connection);
@@ -413,7 +413,7 @@ impl Run {
         let changed = if held { all.insert(key) } else { all.remove(&key) };
         if changed {
             let group = self.pairs[thread as usize].group;
-            self.say_to(self.opener(group, connection), &Word::Hold { thread, held });
+            self.send_to(self.opener(group, connection), &Message::Hold { thread, held });
         }
     }
 
@@ -438,7 +438,7 @@ impl Run {
         }
     }
 
-    /// Waits until the other end explains what broke, for a moment: its word and the data's end may come in
+    /// Waits until the other end explains what broke, for a moment: its message and the data's end may come in
     /// any order. Whether what broke needs no report of its own.
     pub(super) fn is_explained(&self) -> bool {
         let until = clock::monotonic().plus(Nanos(200_000_000));

@@ -4,7 +4,7 @@ use iodyno_core::message::ErrorCode;
 use iodyno_core::units::Nanos;
 
 use super::fault::{Fault, Halt};
-use super::link::Word;
+use super::link::Message;
 use super::run::{LONGEST_SLICE, SLICE};
 use super::stall::{is_hopeless, Announced, Judgement, Stall, Wait, STALL};
 use super::worker_thread::WorkerThread;
@@ -56,7 +56,7 @@ impl WorkerThread<'_> {
     pub(super) fn progressed(&mut self) {
         self.waiting_since = None;
         for remote in self.announced.take().map_or(0..0, |announced| announced.remotes) {
-            self.run.say_to(remote, &Word::Resumed { thread: self.number });
+            self.run.send_to(remote, &Message::Resumed { thread: self.number });
         }
     }
 
@@ -77,7 +77,7 @@ impl WorkerThread<'_> {
             self.announced =
                 Some(Announced { stall, remotes: remotes.clone(), judged: vec![0; self.run.remotes()] });
             for remote in remotes.clone() {
-                self.run.say_to(remote, &Word::Stalled { thread: self.number, stall });
+                self.run.send_to(remote, &Message::Stalled { thread: self.number, stall });
             }
         }
         remotes.into_iter().for_each(|remote| self.judge(remote));
@@ -100,7 +100,7 @@ impl WorkerThread<'_> {
                 return;
             }
             let judgement = Judgement { stall: other.serial, by: own.serial };
-            self.run.say_to(remote, &Word::Nothing { thread: self.number, judgement });
+            self.run.send_to(remote, &Message::Nothing { thread: self.number, judgement });
             if let Some(announced) = &mut self.announced {
                 announced.judged[remote] = other.serial;
             }

@@ -8,7 +8,7 @@ use iodyno_sys::{clock, errno};
 use super::datagrams::Exchanged;
 use super::fault::{halt_of, Fault, Halt};
 use super::flow::Flow;
-use super::link::Word;
+use super::link::Message;
 use super::numbers::{Course, Place};
 use super::pair::Pair;
 use super::run::{Run, SLICE};
@@ -231,7 +231,7 @@ impl<'a> WorkerThread<'a> {
 
     fn tell_end(&mut self, iterations: u64) {
         self.promised = Some(iterations);
-        self.run.say(&Word::Ended {
+        self.run.send(&Message::Ended {
             thread: self.number,
             transaction: self.place.transaction as u32,
             iterations,

@@ -3,9 +3,9 @@
 pub(crate) mod calls;
 pub(crate) mod datagram;
 pub(crate) mod frame;
-pub(crate) mod meeting;
 pub(crate) mod null;
 pub(crate) mod plain;
+pub(crate) mod rendezvous;
 pub(crate) mod tls;
 
 use std::io;

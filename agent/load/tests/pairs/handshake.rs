@@ -1,4 +1,4 @@
-//! Strangers at the door, and doors that do not open.
+//! Strangers that connect, and receivers that take nobody.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
@@ -66,7 +66,7 @@ fn an_index_counts_once_and_must_be_one_of_the_job() {
     let listener = listen(&job(Role::Receive, Engine::Epoll, 2, 1_000, 50), &cancel).unwrap();
     let port = listener.port();
     let accepting = thread::spawn(move || listener.accept_all());
-    // Learn the preamble from the sender itself, with a door of our own.
+    // Learn the preamble from the sender itself, with a listener of our own.
     let spy = TcpListener::bind("127.0.0.1:0").unwrap();
     let mut sender = job(Role::Send, Engine::Epoll, 1, 1_000, 50);
     sender.load.address = Some(spy.local_addr().unwrap().to_string());

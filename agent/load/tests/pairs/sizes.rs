@@ -77,12 +77,12 @@ fn a_stream_of_drawn_sizes_arrives_whole() {
 #[test]
 fn pipelining_keeps_as_many_under_way_as_it_was_told() {
     // A server that answers none before all four are there: with fewer in flight nothing would ever come to its end.
-    let door = TcpListener::bind("127.0.0.1:0").unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let (mut sender, _) = asking(Engine::Epoll, Engine::Threads, 4);
     (sender.load.connections, sender.load.message_sizes, sender.load.message_bytes) = (1, None, Bytes(100));
-    sender.load.address = Some(door.local_addr().unwrap().to_string());
+    sender.load.address = Some(listener.local_addr().unwrap().to_string());
     let server = thread::spawn(move || {
-        let (mut stream, _) = door.accept().unwrap();
+        let (mut stream, _) = listener.accept().unwrap();
         stream.read_exact(&mut [0; 32]).unwrap();
         stream.write_all(&[0x06]).unwrap();
         let (mut answered, mut more) = (0, 0);

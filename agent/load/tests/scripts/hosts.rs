@@ -209,10 +209,10 @@ fn what_is_slow_with_one_end_is_no_deadlock_with_the_other() {
 
 /// A port from which a link goes on to `to`. What comes back takes `late` once the link is up and the script on its way.
 fn by_a_slow_way_back(to: u16, late: Duration) -> u16 {
-    let door = TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = door.local_addr().unwrap().port();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
     thread::spawn(move || {
-        let near = door.accept().unwrap().0;
+        let near = listener.accept().unwrap().0;
         let far = TcpStream::connect(("127.0.0.1", to)).unwrap();
         let (mut from_near, mut to_far) = (near.try_clone().unwrap(), far.try_clone().unwrap());
         thread::spawn(move || {

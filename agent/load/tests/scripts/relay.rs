@@ -64,12 +64,12 @@ impl Seen {
 /// A port by which the end that listens on `to` is reached, and what passes; `unheard`: how many acknowledgements of greetings
 /// are lost first.
 pub fn relay(to: u16, fate: Fate, unheard: u64) -> (u16, Arc<Seen>) {
-    let door = TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = door.local_addr().unwrap().port();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
     let seen = Arc::new(Seen { unheard: AtomicU64::new(unheard), ..Seen::default() });
     let of_link = Arc::clone(&seen);
     thread::spawn(move || {
-        let mut near = door.accept().unwrap().0;
+        let mut near = listener.accept().unwrap().0;
         let mut far = TcpStream::connect(("127.0.0.1", to)).unwrap();
         let (mut from_near, mut to_far) = (near.try_clone().unwrap(), far.try_clone().unwrap());
         thread::spawn(move || {

@@ -1,12 +1,13 @@
 //! CPU time of each worker thread, and the time it waited for a CPU.
 //!
 //! The kernel brings a running thread's time up to date at the timer tick, so a value may lag by one tick.
-//! Up to [`LABELLED_MAX`] workers are reported one by one, more as a sum; above [`FILES_MAX`] no file per
-//! thread is kept open (descriptors are needed for the connections) and the CPU clock of the process
-//! stands in for the sum.
+//! Up to [`LABELLED_MAX`] workers are reported one by one, more as a sum. Above [`READ_MAX`] it is the sum of a sample: a file
+//! per thread is kept open, descriptors are needed for the connections, and each takes time to read. Where the kernel keeps no
+//! times of threads, the CPU clock of the process stands in for the sum.
 
 use iodyno_core::counter::{growth, Width};
 use iodyno_core::metric::{Metric, Value};
+use iodyno_core::random::Random;
 use iodyno_sys::clock;
 
 use crate::missing::Missing;
@@ -15,11 +16,12 @@ use crate::source::Source;
 
 /// Most workers that are reported one by one. Chosen: a record stays below some 10 KiB.
 const LABELLED_MAX: usize = 64;
-/// Most workers whose files are read. Chosen: a reading stays below some 2 ms.
-const FILES_MAX: usize = 1024;
+/// Most workers whose files are read. Chosen: a reading stays below some 2 ms, and a mean share of time over as many is
+/// known to 0.016 at worst (standard error of shares that are 0 or 1, half of each).
+const READ_MAX: usize = 1024;
 
 const SCHEDSTAT: &str = "/proc/self/task/TID/schedstat";
-const LABEL: &str = "worker=0; worker=all above 64 workers";
+const LABEL: &str = "worker=0; worker=all above 64 workers; worker=sampled above 1024";
 
 const RUN: Metric = counter("thread.run_ns", "ns", SCHEDSTAT, LABEL, "Time on a CPU.");
 const WAIT: Metric =
@@ -30,10 +32,21 @@ const BUSIEST: Metric = gauge(
     "ns",
     SCHEDSTAT,
     "worker=busiest",
-    "Time on a CPU since the last reading of the worker that had most of it.",
+    "Time on a CPU since the last reading of the worker that had most of it; not of a sample.",
+);
+const READ: Metric = gauge(
+    "thread.workers",
+    "1",
+    SCHEDSTAT,
+    "",
+    "Workers that the times are of: all, or a sample of 1024 that is spread over all.",
 );
 
-pub(crate) const ENTRY: Entry = Entry { name: "threads", metrics: &[RUN, WAIT, TIMESLICES, BUSIEST], open };
+pub(crate) const ENTRY: Entry =
+    Entry { name: "threads", metrics: &[RUN, WAIT, TIMESLICES, BUSIEST, READ], open };
+
+const WITHOUT_TIMES: &str =
+    "the kernel keeps no scheduling times of threads: run time is that of the whole agent, no wait time";
 
 /// Run time, wait time, timeslices: the columns of `schedstat`.
 type Times = [u64; 3];
@@ -45,16 +58,17 @@ struct Worker {
     last: Option<Times>,
 }
 
-/// Workers one by one.
+/// Workers one by one, or a sample of them.
 struct Workers {
     workers: Vec<Worker>,
+    /// How many there were at first, of how many.
+    read: usize,
     in_all: usize,
 }
 
 /// The whole process in their stead.
 struct Process {
     last: Option<u64>,
-    reason: String,
 }
 
 /// A trial without workers.
@@ -70,18 +84,14 @@ fn open(roots: &Roots, subject: &Subject) -> Opened {
     if in_all == 0 {
         return Ok(Box::new(Nobody));
     }
-    let instead = match (kept, in_all > FILES_MAX) {
-        (false, _) => Some("the kernel keeps no scheduling times of threads".to_owned()),
-        (true, true) => Some(format!("{in_all} workers are more than {FILES_MAX}")),
-        (true, false) => None,
-    };
-    if let Some(why) = instead {
-        let reason = format!("{why}: run time is that of the whole agent, no wait time");
-        return Ok(Box::new(Process { last: None, reason }));
+    if !kept {
+        return Ok(Box::new(Process { last: None }));
     }
-    let mut workers = Vec::with_capacity(in_all);
+    let read = in_all.min(READ_MAX);
+    let mut workers = Vec::with_capacity(read);
     let mut failure = None;
-    for (number, id) in subject.thread_ids.iter().enumerate() {
+    for number in drawn(in_all) {
+        let id = subject.thread_ids[number];
         match Source::open(roots.proc.join(format!("self/task/{id}/schedstat"))) {
             Ok(file) => workers.push(Worker { number, file, last: None }),
             Err(error) => failure = Some(error),
@@ -89,14 +99,26 @@ fn open(roots: &Roots, subject: &Subject) -> Opened {
     }
     match failure {
         Some(error) if workers.is_empty() => Err(error),
-        _ => Ok(Box::new(Workers { workers, in_all })),
+        _ => Ok(Box::new(Workers { workers, read, in_all })),
     }
+}
+
+/// Numbers of the workers that are read: all, or one out of each of as many equal parts, at random. Each second one, say, might
+/// be that of one CPU.
+fn drawn(in_all: usize) -> impl Iterator<Item = usize> {
+    let parts = in_all.min(READ_MAX);
+    let mut random = Random::new(in_all as u64, 0);
+    (0..parts).map(move |part| {
+        let (begin, end) = (part * in_all / parts, (part + 1) * in_all / parts);
+        begin + random.below((end - begin) as u64) as usize
+    })
 }
 
 impl Sensor for Workers {
     fn read(&mut self, out: &mut Vec<Value>) -> Result<Option<String>, SenseError> {
         let mut missing = Missing::default();
         let labelled = self.in_all <= LABELLED_MAX;
+        let sampled = self.read < self.in_all;
         let mut sum: Option<Times> = None;
         let mut busiest: Option<u64> = None;
         self.workers.retain_mut(|worker| {
@@ -112,14 +134,21 @@ impl Sensor for Workers {
             true
         });
         if let (Some(sum), false) = (sum, labelled) {
-            put_times(out, "worker=all", sum);
+            put_times(out, if sampled { "worker=sampled" } else { "worker=all" }, sum);
         }
-        if let Some(busiest) = busiest {
+        if let (Some(busiest), false) = (busiest, sampled) {
             put(out, &BUSIEST, "worker=busiest", busiest);
         }
-        let ended = self.in_all - self.workers.len();
+        if sum.is_some() {
+            put(out, &READ, "", self.read as u64);
+        }
+        if sampled {
+            missing
+                .add(format!("{} of {} workers are read: the busiest is not known", self.read, self.in_all));
+        }
+        let ended = self.read - self.workers.len();
         if ended != 0 {
-            missing.add(format!("{ended} of {} workers have ended", self.in_all));
+            missing.add(format!("{ended} of {} workers have ended", self.read));
         }
         Ok(missing.sentence())
     }
@@ -131,7 +160,7 @@ impl Sensor for Process {
         if let Some(grown) = self.last.replace(now).and_then(|before| growth(before, now, Width::Bits64)) {
             put(out, &RUN, "worker=all", grown);
         }
-        Ok(Some(self.reason.clone()))
+        Ok(Some(WITHOUT_TIMES.to_owned()))
     }
 }
 
@@ -173,14 +202,20 @@ mod tests {
     }
 
     #[test]
-    fn too_many_workers_are_read_as_the_process() {
-        let subject = Subject { thread_ids: vec![1; FILES_MAX + 1], ..Subject::default() };
-        let mut sensor = open(&Roots::default(), &subject).unwrap();
-        sensor.read(&mut Vec::new()).unwrap();
-        let mut out = Vec::new();
-        let missing = sensor.read(&mut out).unwrap().unwrap();
-        assert!(missing.contains("whole agent"), "{missing}");
-        assert_eq!((out[0].0.as_str(), out[0].1.as_str()), ("thread.run_ns", "worker=all"));
-        assert!(out[0].2 > 0);
+    fn all_workers_are_read_or_one_of_each_part_of_them() {
+        for in_all in [0, 1, READ_MAX] {
+            assert!(drawn(in_all).eq(0..in_all), "{in_all}");
+        }
+        for in_all in [READ_MAX + 1, 2 * READ_MAX, 4_000, 1_000_000] {
+            let numbers: Vec<usize> = drawn(in_all).collect();
+            assert_eq!(numbers.len(), READ_MAX);
+            for (part, number) in numbers.iter().enumerate() {
+                let (begin, end) = (part * in_all / READ_MAX, (part + 1) * in_all / READ_MAX);
+                assert!((begin..end).contains(number), "{number} of part {part}");
+            }
+        }
+        // Every second worker of a sender may be pinned to the same CPU.
+        let odd = drawn(2 * READ_MAX).filter(|number| number % 2 == 1).count();
+        assert!((READ_MAX / 3..READ_MAX * 2 / 3).contains(&odd), "{odd} odd numbers");
     }
 }

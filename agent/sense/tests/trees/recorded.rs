@@ -95,7 +95,8 @@ fn many_workers_are_summed_and_the_busiest_is_told() {
     assert_eq!((value("thread.run_ns").1.as_str(), value("thread.run_ns").2), ("worker=all", 29_700_000_000));
     assert_eq!(value("thread.wait_ns").2, 5_830_000);
     assert_eq!(value("thread.busiest_run_ns").2, 900_000_000);
-    assert_eq!(threads.values.len(), 4);
+    assert_eq!(value("thread.workers").2, 65);
+    assert_eq!(threads.values.len(), 5);
 }
 
 #[test]

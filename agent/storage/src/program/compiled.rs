@@ -51,7 +51,7 @@ pub(super) struct Step {
     pub value: Number,
     pub unit_ns: u64,
     pub blocking: bool,
-    /// Meetings (wake-ups, semaphores) that it ends; the one that it waits at is found by its thread.
+    /// Semaphores that it ends the wait at; the one that it waits at is found by its thread.
     pub targets: Vec<usize>,
     /// Classes that it counts.
     pub counted: Vec<usize>,
@@ -71,9 +71,9 @@ pub(super) struct Group {
     pub rotors: usize,
     /// Classes of its flowops, by local number.
     pub classes: Vec<usize>,
-    /// Meetings that its flowops wait at, by local number, of its first thread; each further thread has its own ones,
+    /// Semaphores that its flowops wait at, by local number, of its first thread; each further thread has its own ones,
     /// as many, after those.
-    pub meetings: HashMap<usize, usize>,
+    pub semaphores: HashMap<usize, usize>,
     /// Whether a flowop waits for events.
     pub paced: bool,
     /// Number of its first thread.
@@ -90,8 +90,8 @@ impl Group {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Compiled {
     pub groups: Vec<Group>,
-    /// High water mark of each meeting.
-    pub meetings: Vec<Number>,
+    /// High water mark of each semaphore.
+    pub semaphores: Vec<Number>,
     pub threads: usize,
 }
 
@@ -210,7 +210,7 @@ impl<'a> Builder<'a> {
             slots: within.slots,
             rotors: within.rotors,
             classes: within.classes,
-            meetings: HashMap::new(),
+            semaphores: HashMap::new(),
             first,
         }
     }
@@ -252,12 +252,12 @@ impl Compiled {
                 compiled.groups.push(group);
             }
         }
-        compiled.meet(program, &builder);
+        compiled.link_targets(program, &builder);
         compiled
     }
 
     /// Finds what every flowop with a target is about.
-    fn meet(&mut self, program: &FileProgram, builder: &Builder<'_>) {
+    fn link_targets(&mut self, program: &FileProgram, builder: &Builder<'_>) {
         let placed = program.placed();
         let mut of_class: HashMap<usize, Vec<usize>> = HashMap::new();
         for group in &mut self.groups {
@@ -270,16 +270,16 @@ impl Compiled {
                 })
                 .map(|(local, class)| (local, *class))
                 .collect();
-            let base = self.meetings.len();
+            let base = self.semaphores.len();
             for thread in 0..group.count() {
                 for (place, (local, class)) in waits.iter().enumerate() {
-                    let meeting = self.meetings.len();
+                    let semaphore = self.semaphores.len();
                     if thread == 0 {
-                        group.meetings.insert(*local, meeting);
+                        group.semaphores.insert(*local, semaphore);
                     }
-                    debug_assert_eq!(meeting, base + thread * waits.len() + place);
-                    self.meetings.push(builder.number(&placed[*class].flowop.high_water));
-                    of_class.entry(*class).or_default().push(meeting);
+                    debug_assert_eq!(semaphore, base + thread * waits.len() + place);
+                    self.semaphores.push(builder.number(&placed[*class].flowop.high_water));
+                    of_class.entry(*class).or_default().push(semaphore);
                 }
             }
         }
@@ -311,9 +311,9 @@ impl Compiled {
         }
     }
 
-    /// The meeting of a flowop that waits, in a thread by its number in the group.
-    pub(super) fn meeting(group: &Group, local: usize, thread: usize) -> Option<usize> {
-        group.meetings.get(&local).map(|first| first + thread * group.meetings.len())
+    /// The semaphore of a flowop that waits, in a thread by its number in the group.
+    pub(super) fn semaphore(group: &Group, local: usize, thread: usize) -> Option<usize> {
+        group.semaphores.get(&local).map(|first| first + thread * group.semaphores.len())
     }
 }
 
@@ -373,9 +373,9 @@ mod tests {
         ];
         let compiled = Compiled::of(&program(flowops, 3));
         let group = &compiled.groups[0];
-        assert_eq!((group.count(), compiled.meetings.len()), (6, 12));
+        assert_eq!((group.count(), compiled.semaphores.len()), (6, 12));
         assert_eq!(group.steps[1].targets, [0, 2, 4, 6, 8, 10]);
-        assert_eq!(Compiled::meeting(group, 2, 5), Some(11));
-        assert_eq!(Compiled::meeting(group, 1, 0), None);
+        assert_eq!(Compiled::semaphore(group, 2, 5), Some(11));
+        assert_eq!(Compiled::semaphore(group, 1, 0), None);
     }
 }

@@ -14,7 +14,7 @@ const SECOND_NS: u128 = 1_000_000_000;
 
 /// A rate that is drawn again and again.
 #[derive(Debug)]
-struct Varied {
+pub(super) struct Varied {
     rates: ValueStream,
     /// When the rate is drawn again, from the start.
     until_ns: u64,
@@ -55,11 +55,8 @@ pub(super) enum Events {
     /// A fixed rate; how many were taken.
     Even { per_s: u64, taken: AtomicU64 },
     /// A rate that is drawn.
-    Varied(Box<VariedEvents>),
+    Varied(Box<Mutex<Varied>>),
 }
-
-#[derive(Debug)]
-pub(super) struct VariedEvents(Mutex<Varied>);
 
 impl Events {
     pub(super) fn even(per_s: u64) -> Self {
@@ -69,7 +66,7 @@ impl Events {
     pub(super) fn varied(mut rates: ValueStream) -> Self {
         let per_s = rates.draw();
         let varied = Varied { rates, until_ns: HELD_NS, per_s, at_ns: 0.0 };
-        Events::Varied(Box::new(VariedEvents(Mutex::new(varied))))
+        Events::Varied(Box::new(Mutex::new(varied)))
     }
 
     /// Events that are due so long after the start; unknown where the rate is drawn.
@@ -93,7 +90,7 @@ impl Events {
                 u64::try_from(u128::from(last) * SECOND_NS / u128::from((*per_s).max(1))).unwrap_or(u64::MAX)
             }
             Events::Varied(varied) => {
-                let mut varied = locked(&varied.0);
+                let mut varied = locked(varied);
                 // chosen: beyond this many at a time no thread ever comes back.
                 varied.take(count.min(1_000_000))
             }
@@ -140,7 +137,7 @@ mod tests {
         let variable =
             Variable { name: "r".to_owned(), law, least: None, greatest: None, round: None, seed: None };
         let Events::Varied(varied) = Events::varied(ValueStream::new(&variable, 3, 0)) else { panic!() };
-        varied.0.lock().unwrap().until_ns = (1 << 62) - 3 * HELD_NS;
+        varied.lock().unwrap().until_ns = (1 << 62) - 3 * HELD_NS;
         assert_eq!(Events::Varied(varied).take(1), u64::MAX);
     }
 }

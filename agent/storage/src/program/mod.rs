@@ -7,7 +7,7 @@
 //! ```
 //! What Filebench's runtime is known to get wrong is done another way: events come at their instants and not in
 //! bursts ([`events`]), a program that ends is timed to its last flowop, a wake-up that comes first is not lost
-//! ([`meet`]), threads take no lock to count ([`tally`]) or to find a file ([`numbers`]), and a program that can
+//! ([`semaphore`]), threads take no lock to count ([`tally`]) or to find a file ([`numbers`]), and a program that can
 //! never go on is noticed and named.
 
 mod aio;
@@ -16,10 +16,10 @@ mod events;
 mod file_calls;
 mod fileset;
 mod layout;
-mod meet;
 mod numbers;
 mod place;
 mod plan;
+mod semaphore;
 mod shared;
 mod tally;
 mod tree;
@@ -44,7 +44,7 @@ use iodyno_sys::{affinity, clock, limits};
 use crate::GRACE;
 use compiled::{Compiled, Number};
 use events::Events;
-use meet::Meeting;
+use semaphore::Semaphore;
 use shared::Shared;
 use tally::Tally;
 pub use tally::Totals;
@@ -104,8 +104,8 @@ pub fn prepare(job: &Job<FileProgram>, cancel: &Cancel) -> Result<Prepared, Load
     };
     let calls: Vec<FileCall> = program.placed().iter().map(|at| at.flowop.call).collect();
     let tally = Tally::new(&compiled, &calls, cpus.len(), events.is_some());
-    let marks = compiled.meetings.iter().map(|high_water| {
-        Meeting::new(match high_water {
+    let marks = compiled.semaphores.iter().map(|high_water| {
+        Semaphore::new(match high_water {
             Number::Fixed(value) => *value,
             Number::Drawn(variable) => {
                 ValueStream::new(&program.variables[*variable], program.seed, tree::stream_of("high water"))
@@ -113,9 +113,9 @@ pub fn prepare(job: &Job<FileProgram>, cancel: &Cancel) -> Result<Prepared, Load
             }
         })
     });
-    let meetings = marks.collect();
+    let semaphores = marks.collect();
     let load_ns = job.windows.load_ns();
-    let shared = Shared::new(program, compiled, filesets, tally, meetings, events, cpus, load_ns, cancel);
+    let shared = Shared::new(program, compiled, filesets, tally, semaphores, events, cpus, load_ns, cancel);
     Crew::start(Arc::new(shared), accounts).map(|crew| Prepared { crew })
 }
 

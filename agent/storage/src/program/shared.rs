@@ -16,7 +16,7 @@ use super::compiled::Compiled;
 use super::events::Events;
 use super::fileset::LiveFileset;
 use super::layout;
-use super::meet::{self, Meeting, Waits};
+use super::semaphore::{self, Semaphore, Waits};
 use super::tally::Tally;
 
 /// What one thread leaves behind. 0: has not happened.
@@ -39,7 +39,7 @@ pub(super) struct Shared {
     pub classes: Vec<String>,
     pub filesets: Vec<LiveFileset>,
     pub tally: Tally,
-    pub meetings: Vec<Meeting>,
+    pub semaphores: Vec<Semaphore>,
     pub waits: Waits,
     pub events: Option<Events>,
     /// One a thread.
@@ -85,7 +85,7 @@ impl Shared {
         compiled: Compiled,
         filesets: Vec<LiveFileset>,
         tally: Tally,
-        meetings: Vec<Meeting>,
+        semaphores: Vec<Semaphore>,
         events: Option<Events>,
         cpus: Vec<u32>,
         load_ns: Nanos,
@@ -104,7 +104,7 @@ impl Shared {
             classes,
             filesets,
             tally,
-            meetings,
+            semaphores,
             waits: Waits::default(),
             events,
             cancel: cancel.clone(),
@@ -199,7 +199,7 @@ impl Shared {
     pub(super) fn stop(&self, end: FileEnd, by: Option<String>) {
         let _ = self.end.set((end, by));
         self.due.store(0, SeqCst);
-        meet::stop(&self.waits, self.meetings.iter());
+        semaphore::stop(&self.waits, self.semaphores.iter());
         self.ring();
     }
 

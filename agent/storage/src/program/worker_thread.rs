@@ -18,7 +18,7 @@ use iodyno_sys::{affinity, clock, errno, priority, process, realtime};
 
 use super::aio::Aio;
 use super::compiled::{Compiled, Group, Number, Step};
-use super::meet::Meeting;
+use super::semaphore::Semaphore;
 use super::shared::Shared;
 
 /// chosen: memory of a thread that data is moved through, at most, unless one call moves more: several times what a
@@ -361,13 +361,15 @@ impl<'a> WorkerThread<'a> {
                     Outcome::Stopped
                 }
             }
-            FileCall::Block => self.meet(step, |meeting, shared| meeting.block(&shared.waits)),
+            FileCall::Block => self.at_semaphore(step, |semaphore, shared| semaphore.block(&shared.waits)),
             FileCall::SemBlock => {
                 let value = self.value(step.value);
-                self.meet(step, |meeting, shared| meeting.take(&shared.waits, value))
+                self.at_semaphore(step, |semaphore, shared| semaphore.take(&shared.waits, value))
             }
             FileCall::Wakeup => {
-                step.targets.iter().for_each(|target| self.shared.meetings[*target].wake(&self.shared.waits));
+                step.targets
+                    .iter()
+                    .for_each(|target| self.shared.semaphores[*target].wake(&self.shared.waits));
                 Outcome::Done(0)
             }
             FileCall::SemPost => self.post(step),
@@ -405,11 +407,11 @@ impl<'a> WorkerThread<'a> {
     }
 
     /// Waits for other threads.
-    fn meet(&self, step: &Step, wait: impl FnOnce(&Meeting, &Shared) -> bool) -> Outcome {
-        let Some(meeting) = Compiled::meeting(self.group, step.local, self.within) else {
+    fn at_semaphore(&self, step: &Step, wait: impl FnOnce(&Semaphore, &Shared) -> bool) -> Outcome {
+        let Some(semaphore) = Compiled::semaphore(self.group, step.local, self.within) else {
             return Outcome::Wrong("there is no place to wait at");
         };
-        if self.waiting(step, || wait(&self.shared.meetings[meeting], self.shared)) {
+        if self.waiting(step, || wait(&self.shared.semaphores[semaphore], self.shared)) {
             Outcome::Done(0)
         } else {
             Outcome::Stopped
@@ -429,8 +431,8 @@ impl<'a> WorkerThread<'a> {
     fn post(&mut self, step: &Step) -> Outcome {
         for target in &step.targets {
             let value = self.value(step.value);
-            let meeting = &self.shared.meetings[*target];
-            if !self.waiting(step, || meeting.post(&self.shared.waits, value, step.blocking)) {
+            let semaphore = &self.shared.semaphores[*target];
+            if !self.waiting(step, || semaphore.post(&self.shared.waits, value, step.blocking)) {
                 return Outcome::Stopped;
             }
         }

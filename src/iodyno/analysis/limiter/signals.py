@@ -302,10 +302,18 @@ def observer(view: View) -> Signal:
 # Threads
 
 
-def _threads(view: View, metric: str) -> Signal:
+def of_workers(view: View, reading: Reading, what: str) -> float | None:
+    """Time of all workers from the scheduler, `run` or `wait`: where the agent read a sample of them, as much for each of the
+    others.
+    """
+    found, read = total(reading, f"thread.{what}_ns", (ALL_WORKERS,)), total(reading, "thread.workers")
+    return found * view.workers / read if found is not None and read else found
+
+
+def _threads(view: View, what: str) -> Signal:
     """Mean over the workers of a time from the scheduler, over the interval."""
     workers = view.workers
-    return grown(view.host, "threads", lambda r: over(total(r, metric, (ALL_WORKERS,)), r.span_ns * workers))
+    return grown(view.host, "threads", lambda r: over(of_workers(view, r, what), r.span_ns * workers))
 
 
 def thread_busiest(view: View) -> Signal:
@@ -328,13 +336,13 @@ def run_delay(view: View) -> Signal:
 @once
 def cpu_wait(view: View) -> Signal:
     """Mean share of the interval in which a worker was ready and waited for a CPU."""
-    return _threads(view, "thread.wait_ns")
+    return _threads(view, "wait")
 
 
 @once
 def asleep(view: View) -> Signal:
     """Mean share of the interval in which a worker slept: it neither ran nor was ready to."""
-    run, wait = _threads(view, "thread.run_ns"), cpu_wait(view)
+    run, wait = _threads(view, "run"), cpu_wait(view)
     if not wait.values:
         return wait
     return Signal(

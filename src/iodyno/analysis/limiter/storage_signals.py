@@ -217,7 +217,7 @@ def _ready(view: View) -> dict[int, tuple[float, float]]:
     ]
     found = {}
     for reading, records in view.host.covered("threads"):
-        own = [reading.values.get((f"thread.{what}_ns", signals.ALL_WORKERS)) for what in ("run", "wait")]
+        own = [signals.of_workers(view, reading, what) for what in ("run", "wait")]
         if reading.span_ns <= 0 or own[0] is None or own[1] is None:
             continue
         run, wait = (value / reading.span_ns for value in own if value is not None)

@@ -11,7 +11,7 @@ use iodyno_sys::{errno, socket, timed};
 use super::{offered, preamble_bytes, Turn, Watch, LENGTH_BYTES, LINGER, LOOK, MOST_EVENTS};
 use crate::connections::Connections;
 use crate::handshake::{self, PREAMBLE_BYTES};
-use crate::transport::meeting;
+use crate::transport::rendezvous;
 use crate::transport::tls::{Handshake, Session};
 use crate::worker::Worker;
 
@@ -194,7 +194,7 @@ fn is_over(worker: &Worker<'_>) -> bool {
 
 /// Whether accepted sockets have the options of the one that listens.
 fn inherits(shared: &Connections) -> bool {
-    meeting::of(&shared.job).is_ok_and(|place| place.accepts_with_options())
+    rendezvous::of(&shared.job).is_ok_and(|place| place.accepts_with_options())
 }
 
 /// Gives an accepted socket what it did not inherit.

@@ -13,7 +13,7 @@ use iodyno_sys::{errno, socket};
 use super::{offered, preamble_bytes, Turn, Watch, LENGTH_BYTES, LOOK, MOST_EVENTS, RETRY};
 use crate::connections::Connections;
 use crate::handshake::{self, PREAMBLE_BYTES};
-use crate::transport::meeting;
+use crate::transport::rendezvous;
 use crate::transport::tls::{Handshake, Session};
 use crate::worker::arrivals::{Arrivals, Claim};
 use crate::worker::counters::Cell;
@@ -101,7 +101,7 @@ impl<'a> Asking<'a> {
         preamble[..PREAMBLE_BYTES].copy_from_slice(&token);
         Some(Asking {
             shared,
-            address: meeting::of_connection(&shared.job, flow).ok()?,
+            address: rendezvous::of_connection(&shared.job, flow).ok()?,
             preamble,
             lengths: Lengths::of(&shared.job.load, flow),
             request: 0,

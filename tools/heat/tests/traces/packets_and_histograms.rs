@@ -6,15 +6,15 @@ use std::io::Write;
 use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, Tag};
 use hdrhistogram::serialization::V2DeflateSerializer;
 use hdrhistogram::Histogram;
-use iodyno_trace::frame::Asked;
-use iodyno_trace::pass::Progress;
-use iodyno_trace::reduce::{reduce, Reduced, Request};
-use iodyno_trace::source::Source;
+use iodyno_heat::frame::Asked;
+use iodyno_heat::pass::Progress;
+use iodyno_heat::reduce::{reduce, Reduced, Request};
+use iodyno_heat::source::Source;
 use proptest::prelude::*;
 use std::time::Duration;
 
 fn run(bytes: &[u8], name: &str, request: Request) -> Reduced {
-    let path = std::env::temp_dir().join(format!("iodyno-trace-{name}-{}", std::process::id()));
+    let path = std::env::temp_dir().join(format!("iodyno-heat-{name}-{}", std::process::id()));
     File::create(&path).unwrap().write_all(bytes).unwrap();
     let source = Source::open("trace", File::open(&path).unwrap()).unwrap();
     std::fs::remove_file(&path).unwrap();

@@ -20,7 +20,7 @@ use super::preamble::{self, Kind, Preamble};
 use super::run::{Run, SLICE};
 use super::sctp;
 use crate::error::LoadError;
-use crate::transport::meeting;
+use crate::transport::rendezvous;
 use iodyno_sys::lock::locked;
 
 /// chosen: how long a connection may take to show its preamble: one of thousands of threads on few CPUs may have to wait
@@ -28,7 +28,7 @@ use iodyno_sys::lock::locked;
 const TIME_TO_PROVE: Nanos = Nanos(10_000_000_000);
 /// chosen: connections that may be unproven at a time; beyond, the oldest is turned away.
 const MOST_UNPROVEN: usize = 4096;
-/// Connections over vsock or SCTP that may wait for the door.
+/// Connections over vsock or SCTP that may wait to be accepted.
 const BACKLOG: u32 = 4096;
 /// chosen: arrivals that are looked at before other sockets have their turn.
 const ARRIVALS_A_VISIT: usize = 64;
@@ -51,8 +51,8 @@ struct Unproven {
     since: Nanos,
 }
 
-/// The doors of one end.
-pub(super) struct Door {
+/// The sockets at which one end awaits connections.
+pub(super) struct Acceptor {
     tcp: OwnedFd,
     udp: Option<UdpSocket>,
     unix: Option<UnixListener>,
@@ -74,7 +74,7 @@ pub(super) fn unix_address(name: u64) -> io::Result<UnixAddress> {
     UnixAddress::from_abstract_name(format!("iodyno-{name:016x}"))
 }
 
-impl Door {
+impl Acceptor {
     /// Behind a TCP socket that listens already, with what else the script needs.
     pub(super) fn open(run: &Run, tcp: OwnedFd) -> Result<Self, LoadError> {
         let address = socket::local_address(tcp.as_fd())
@@ -84,7 +84,7 @@ impl Door {
         let protocols = run.script.protocols();
         let epoll = Epoll::new().map_err(refused)?;
         epoll.add(tcp.as_fd(), Interest::Readable, TCP).map_err(refused)?;
-        let mut door = Door {
+        let mut acceptor = Acceptor {
             tcp,
             udp: None,
             unix: None,
@@ -100,24 +100,24 @@ impl Door {
         if protocols.contains(&Protocol::Udp) {
             let bound = udp_at(address).or_else(|_| udp_at(SocketAddr::new(address.ip(), 0)));
             let udp = bound.map_err(refused)?;
-            door.epoll.add(udp.as_fd(), Interest::Readable, UDP).map_err(refused)?;
-            door.udp = Some(udp.into());
+            acceptor.epoll.add(udp.as_fd(), Interest::Readable, UDP).map_err(refused)?;
+            acceptor.udp = Some(udp.into());
         }
         if protocols.contains(&Protocol::Unix) {
             // Told to the other end over the link; drawn from the clock, so that two ends on a host differ.
-            door.unix_name = clock::monotonic().0 ^ u64::from(std::process::id()) << 44;
-            let unix = unix_address(door.unix_name).and_then(|name| UnixListener::bind_addr(&name));
+            acceptor.unix_name = clock::monotonic().0 ^ u64::from(std::process::id()) << 44;
+            let unix = unix_address(acceptor.unix_name).and_then(|name| UnixListener::bind_addr(&name));
             let unix = unix.and_then(|unix| unix.set_nonblocking(true).map(|()| unix)).map_err(refused)?;
-            door.epoll.add(unix.as_fd(), Interest::Readable, UNIX).map_err(refused)?;
-            door.unix = Some(unix);
+            acceptor.epoll.add(unix.as_fd(), Interest::Readable, UNIX).map_err(refused)?;
+            acceptor.unix = Some(unix);
         }
         if protocols.contains(&Protocol::Vsock) {
             let asked = Endpoint::Vsock { context: ANY_CONTEXT, port: 0 };
-            let bound = asked.socket(false).and_then(|socket| meeting::bind(socket, &asked));
+            let bound = asked.socket(false).and_then(|socket| rendezvous::bind(socket, &asked));
             let (listening, place) = bound.map_err(refused)?;
             socket::listen(listening.as_fd(), BACKLOG).map_err(refused)?;
-            door.epoll.add(listening.as_fd(), Interest::Readable, VSOCK).map_err(refused)?;
-            (door.vsock, door.vsock_port) = (Some(listening.into_socket()), meeting::port(&place));
+            acceptor.epoll.add(listening.as_fd(), Interest::Readable, VSOCK).map_err(refused)?;
+            (acceptor.vsock, acceptor.vsock_port) = (Some(listening.into_socket()), rendezvous::port(&place));
         }
         if protocols.contains(&Protocol::Sctp) {
             let asked = Endpoint::Sctp(SocketAddr::new(address.ip(), 0));
@@ -125,10 +125,10 @@ impl Door {
             sctp::ask_of_listener(listening.as_fd(), &run.script)?;
             endpoint::bind(listening.as_fd(), &asked).map_err(refused)?;
             socket::listen(listening.as_fd(), BACKLOG).map_err(refused)?;
-            door.epoll.add(listening.as_fd(), Interest::Readable, SCTP).map_err(refused)?;
-            door.sctp = Some(listening);
+            acceptor.epoll.add(listening.as_fd(), Interest::Readable, SCTP).map_err(refused)?;
+            acceptor.sctp = Some(listening);
         }
-        Ok(door)
+        Ok(acceptor)
     }
 
     /// Port of SCTP; 0: none.
@@ -144,8 +144,8 @@ impl Door {
         self.udp.as_ref().map_or(Ok(0), |udp| udp.local_addr().map(|address| address.port()))
     }
 
-    /// Keeps the doors until the run closes.
-    pub(super) fn keep(mut self, run: &Run) {
+    /// Accepts connections until the run closes.
+    pub(super) fn serve(mut self, run: &Run) {
         let mut events = Events::with_capacity(EVENTS);
         while !run.closing.load(SeqCst) {
             if let Err(error) = self.look(run, &mut events) {
@@ -293,7 +293,7 @@ impl Door {
 
 fn udp_at(address: SocketAddr) -> io::Result<OwnedFd> {
     let socket = datagram::udp(&address)?;
-    // The door and the flows behind it share a port.
+    // The socket that listens and those of the flows share a port.
     socket::set(socket.as_fd(), Setting::ReuseAddress, 1)?;
     socket::bind(socket.as_fd(), &address)?;
     Ok(socket)

@@ -18,10 +18,10 @@ use iodyno_sys::socket::{self, Setting};
 use iodyno_sys::timed;
 use iodyno_sys::{clock, errno, limits, priority, sctp, vsock};
 
-use super::door::Door;
-use super::link::{Ear, Heard, Link, Word, SILENCE};
+use super::acceptor::Acceptor;
+use super::link::{Link, Message, Received, Receiver, SILENCE};
 use super::preamble::Preamble;
-use super::run::{Doors, Run, SLICE};
+use super::run::{Addresses, Run, SLICE};
 use super::worker_thread;
 use crate::cancel::Cancel;
 use crate::error::LoadError;
@@ -33,17 +33,17 @@ use crate::worker::shared::{cpus_of, Needs, Shared};
 use iodyno_sys::lock::locked;
 
 /// chosen: how long the other end may take to come.
-const TIME_TO_MEET: Nanos = Nanos(10_000_000_000);
+const RENDEZVOUS_TIMEOUT: Nanos = Nanos(10_000_000_000);
 /// How often an end says something, so that it is not taken for gone.
 const BEAT: Nanos = Nanos(1_000_000_000);
-/// Connections that may wait for the door.
+/// Connections that may wait to be accepted.
 const BACKLOG: u32 = 4096;
 /// Files besides connections: sensors, epoll, stdio, connections that wait to be accepted.
 const OTHER_DESCRIPTORS: u64 = 4096;
-/// chosen: stack of a thread of the link or a door, as of a worker.
+/// chosen: stack of a thread of a link or of the acceptor, as of a worker.
 const STACK_BYTES: usize = 128 << 10;
 
-/// A run with the threads that keep its link and its doors. They end with it.
+/// A run with the threads of its links and its acceptor. They end with it.
 struct Live {
     run: Arc<Run>,
     threads: Mutex<Vec<JoinHandle<()>>>,
@@ -190,10 +190,10 @@ fn check(job: &Job<Scripted>, role: Role) -> Result<SocketAddr, LoadError> {
 /// Awaits the sending end behind a socket that listens, and parks the threads.
 fn accept(job: &Job<Scripted>, listener: OwnedFd, cancel: &Cancel) -> Result<Prepared, LoadError> {
     let run = begin(job, cancel)?;
-    let door = Door::open(&run, listener)?;
-    let own = own_doors(&door)?;
-    let live = keep_door(run, door)?;
-    let until = clock::monotonic().plus(TIME_TO_MEET);
+    let acceptor = Acceptor::open(&run, listener)?;
+    let own = own_addresses(&acceptor)?;
+    let live = start_acceptor(run, acceptor)?;
+    let until = clock::monotonic().plus(RENDEZVOUS_TIMEOUT);
     let socket = loop {
         if let Some(socket) = locked(&live.run.arrived_link).take() {
             break socket;
@@ -214,7 +214,7 @@ fn accept(job: &Job<Scripted>, listener: OwnedFd, cancel: &Cancel) -> Result<Pre
 pub fn connect_script(job: &Job<Scripted>, cancel: &Cancel) -> Result<Prepared, LoadError> {
     let address = check(job, Role::Send)?;
     let run = begin(job, cancel)?;
-    let until = clock::monotonic().plus(TIME_TO_MEET);
+    let until = clock::monotonic().plus(RENDEZVOUS_TIMEOUT);
     let others = job.load.remote_addresses.iter().filter_map(|address| address.parse().ok());
     let addresses: Vec<SocketAddr> = std::iter::once(address).chain(others).collect();
     let links = addresses.iter().map(|address| dial(&run, *address, until, cancel));
@@ -229,9 +229,9 @@ pub fn connect_script(job: &Job<Scripted>, cancel: &Cancel) -> Result<Prepared, 
         IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
         IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
     };
-    let door = Door::open(&run, listen(SocketAddr::new(place, 0))?)?;
-    let own = own_doors(&door)?;
-    let live = keep_door(run, door)?;
+    let acceptor = Acceptor::open(&run, listen(SocketAddr::new(place, 0))?)?;
+    let own = own_addresses(&acceptor)?;
+    let live = start_acceptor(run, acceptor)?;
     finish(job, live, links, &own, until, cancel)
 }
 
@@ -278,21 +278,21 @@ fn begin(job: &Job<Scripted>, cancel: &Cancel) -> Result<Arc<Run>, LoadError> {
     Run::new(job, cpus_of(job)?.len(), cancel).map(Arc::new)
 }
 
-/// What the other end is told of the doors.
-fn own_doors(door: &Door) -> Result<Word, LoadError> {
+/// Where this end awaits connections, for the other ends.
+fn own_addresses(acceptor: &Acceptor) -> Result<Message, LoadError> {
     let refused = |error: std::io::Error| LoadError::refused(&error, "read its own address", "script");
-    Ok(Word::Doors {
-        tcp: door.tcp_port().map_err(refused)?,
-        udp: door.udp_port().map_err(refused)?,
-        unix: door.unix_name,
-        vsock: door.vsock_port,
-        sctp: door.sctp_port().map_err(refused)?,
+    Ok(Message::Addresses {
+        tcp: acceptor.tcp_port().map_err(refused)?,
+        udp: acceptor.udp_port().map_err(refused)?,
+        unix: acceptor.unix_name,
+        vsock: acceptor.vsock_port,
+        sctp: acceptor.sctp_port().map_err(refused)?,
     })
 }
 
-fn keep_door(run: Arc<Run>, door: Door) -> Result<Live, LoadError> {
+fn start_acceptor(run: Arc<Run>, acceptor: Acceptor) -> Result<Live, LoadError> {
     let live = Live { run: Arc::clone(&run), threads: Mutex::default() };
-    live.spawn("door", move || door.keep(&run))?;
+    live.spawn("acceptor", move || acceptor.serve(&run))?;
     Ok(live)
 }
 
@@ -314,18 +314,18 @@ fn look(cancel: &Cancel, until: Nanos) -> Result<(), LoadError> {
     }
     Err(LoadError::new(
         ErrorCode::ConnectTimeout,
-        format!("the other end of the script did not come within {} s", TIME_TO_MEET.0 / 1_000_000_000),
+        format!("the other end of the script did not come within {} s", RENDEZVOUS_TIMEOUT.0 / 1_000_000_000),
         "script",
         "see what it reported, and look for a firewall between the hosts",
     ))
 }
 
-/// Tells the other ends of the own doors, hears of theirs, and parks the threads.
+/// Tells the other ends the own addresses, receives theirs, and parks the threads.
 fn finish(
     job: &Job<Scripted>,
     live: Live,
     sockets: Vec<OwnedFd>,
-    own: &Word,
+    own: &Message,
     until: Nanos,
     cancel: &Cancel,
 ) -> Result<Prepared, LoadError> {
@@ -336,15 +336,15 @@ fn finish(
         let socket = TcpStream::from(socket);
         let far = socket.peer_addr().map_err(trouble)?.ip();
         let link = Link::new(socket.into()).map_err(trouble)?;
-        link.say(&shape, SILENCE).and_then(|()| link.say(own, SILENCE)).map_err(trouble)?;
+        link.send(&shape, SILENCE).and_then(|()| link.send(own, SILENCE)).map_err(trouble)?;
         links.push((link, far));
     }
     for (remote, (link, far)) in links.into_iter().enumerate() {
-        let mut ear = Ear::default();
-        let doors = hear_of_doors(&mut ear, &link, far, &shape, until, cancel)?;
-        run.meet(remote, link, doors);
+        let mut receiver = Receiver::default();
+        let addresses = receive_addresses(&mut receiver, &link, far, &shape, until, cancel)?;
+        run.add_end(remote, link, addresses);
         let run = Arc::clone(&run);
-        live.spawn("link", move || keep_link(&run, remote, ear))?;
+        live.spawn("link", move || keep_link(&run, remote, receiver))?;
     }
     let threads = run.script.threads() as usize;
     let needs = Needs {
@@ -363,18 +363,18 @@ fn trouble(error: std::io::Error) -> LoadError {
 }
 
 /// Where another end awaits connections, as it says itself.
-fn hear_of_doors(
-    ear: &mut Ear,
+fn receive_addresses(
+    receiver: &mut Receiver,
     link: &Link,
     far: IpAddr,
-    shape: &Word,
+    shape: &Message,
     until: Nanos,
     cancel: &Cancel,
-) -> Result<Doors, LoadError> {
+) -> Result<Addresses, LoadError> {
     loop {
         look(cancel, until)?;
-        match ear.listen(link, SLICE).map_err(trouble)? {
-            Heard::Word(other @ Word::Shape { .. }) if other != *shape => {
+        match receiver.receive(link, SLICE).map_err(trouble)? {
+            Received::Message(other @ Message::Shape { .. }) if other != *shape => {
                 return Err(LoadError::new(
                     ErrorCode::Job,
                     format!("the two ends have scripts that do not belong together: {shape:?} here, {other:?} there"),
@@ -382,39 +382,39 @@ fn hear_of_doors(
                     "give both ends the two sides of one script",
                 ));
             }
-            Heard::Word(Word::Doors { tcp, udp, unix, vsock, sctp }) => {
+            Received::Message(Message::Addresses { tcp, udp, unix, vsock, sctp }) => {
                 let at = |port| SocketAddr::new(far, port);
-                return Ok(Doors { tcp: at(tcp), udp: at(udp), unix, vsock, sctp: at(sctp) });
+                return Ok(Addresses { tcp: at(tcp), udp: at(udp), unix, vsock, sctp: at(sctp) });
             }
-            Heard::End => {
+            Received::End => {
                 let mut error = trouble(std::io::Error::from_raw_os_error(errno::ECONNRESET));
                 error.what = "who listens there closed the connection".to_owned();
                 return Err(error);
             }
-            Heard::Word(_) | Heard::Nothing => {}
+            Received::Message(_) | Received::Nothing => {}
         }
     }
 }
 
-/// Hears what another end says, and lets it know that this one lives.
-fn keep_link(run: &Run, remote: usize, mut ear: Ear) {
+/// Receives what another end sends, and lets it know that this one lives.
+fn keep_link(run: &Run, remote: usize, mut receiver: Receiver) {
     let Some(link) = run.link(remote) else { return };
     priority::go_first();
     let (mut heard, mut beaten) = (clock::monotonic(), clock::monotonic());
     while !run.closing.load(SeqCst) {
-        // Before it listens: the other end takes one that hears words without end for gone, if nothing comes from it.
+        // Before it reads: the other end takes one that receives messages without end for gone, if nothing comes from it.
         if clock::monotonic().minus(beaten) >= BEAT {
             beaten = clock::monotonic();
             link.beat();
         }
-        match ear.listen(link, SLICE) {
-            Ok(Heard::Word(word)) => {
+        match receiver.receive(link, SLICE) {
+            Ok(Received::Message(message)) => {
                 heard = clock::monotonic();
-                run.hear(remote, word);
+                run.receive(remote, message);
                 continue;
             }
-            Ok(Heard::Nothing) => {}
-            Ok(Heard::End) => return run.lose_link(remote, "it closed the link"),
+            Ok(Received::Nothing) => {}
+            Ok(Received::End) => return run.lose_link(remote, "it closed the link"),
             Err(error) => return run.lose_link(remote, &error.to_string()),
         }
         if clock::monotonic().minus(heard) >= SILENCE {
@@ -425,7 +425,7 @@ fn keep_link(run: &Run, remote: usize, mut ear: Ear) {
 }
 
 /// What must be alike at both ends.
-fn shape(script: &Script) -> Word {
+fn shape(script: &Script) -> Message {
     // FNV-1a, 64 bits (Fowler, Noll, Vo).
     let mut digest = 0xcbf2_9ce4_8422_2325_u64;
     let mut add = |number: u64| {
@@ -441,7 +441,7 @@ fn shape(script: &Script) -> Word {
             Until::Duration { duration_ns } => add(duration_ns.0 << 1 | 1),
         }
     }
-    Word::Shape {
+    Message::Shape {
         groups: script.groups.len() as u64,
         threads: script.threads(),
         transactions: script.transactions().count() as u64,

@@ -1,7 +1,7 @@
 //! Times that are written as clocks.
 
-use iodyno_trace::reduce::Request;
-use iodyno_trace::unit::Unit;
+use iodyno_heat::reduce::Request;
+use iodyno_heat::unit::Unit;
 
 use crate::forms::{request, run};
 

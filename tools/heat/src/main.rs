@@ -1,4 +1,6 @@
-//! `iodyno-agent reduce`: traces into one grid as JSON, or the lines of a region of it.
+//! `iodyno-heat`: traces into one grid as JSON, or the lines of a region of it.
+
+#![forbid(unsafe_code)]
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -9,24 +11,31 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use clap::{Args, ValueEnum};
-use iodyno_trace::event::{Quantity, Wanted, QUANTITIES};
-use iodyno_trace::failure::{Failure, Mistake};
-use iodyno_trace::formats::Columns;
-use iodyno_trace::frame::{self, Asked, Mark};
-use iodyno_trace::pass::Progress;
-use iodyno_trace::reduce::{self, Request};
-use iodyno_trace::region;
-use iodyno_trace::source::Source;
-use iodyno_trace::unit::{Unit, UNITS};
+use clap::{Parser, ValueEnum};
+use iodyno_heat::event::{Quantity, Wanted, QUANTITIES};
+use iodyno_heat::failure::{Failure, Mistake};
+use iodyno_heat::formats::Columns;
+use iodyno_heat::frame::{self, Asked, Mark};
+use iodyno_heat::pass::Progress;
+use iodyno_heat::reduce::{self, Request};
+use iodyno_heat::region;
+use iodyno_heat::source::Source;
+use iodyno_heat::unit::{Unit, UNITS};
 
 /// A trace that broke off; the grid of what could be read was printed.
 const BROKEN: u8 = 65;
 const WRONG: u8 = 2;
 const STOPPED: u8 = 130;
 
-#[derive(Args)]
-pub struct Options {
+#[derive(Parser)]
+#[command(
+    name = "iodyno-heat",
+    version,
+    about = "Counts the events of traces into a grid of time and a quantity, and prints it as JSON",
+    after_help = "Example: awk '{ print $2, $3 }' out.iosnoop | iodyno-heat --time-unit us --value-unit us
+Exit codes: 0 done; 2 wrong trace or option; 65 a trace broke off, and what could be read was printed"
+)]
+struct Options {
     /// Traces; - or none: standard input
     files: Vec<PathBuf>,
     /// The form of the traces, where it is not to be recognised
@@ -127,8 +136,8 @@ enum Scale {
     Log,
 }
 
-/// Runs the command.
-pub fn run(options: &Options) -> ExitCode {
+fn main() -> ExitCode {
+    let options = &Options::parse();
     match reduced(options) {
         Ok(code) => code,
         Err(Failure::Machine(error)) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
@@ -279,7 +288,7 @@ fn say(options: &Options, mistake: &Mistake) {
             serde_json::json!({"what": mistake.what, "where": mistake.place, "advice": mistake.advice});
         writeln!(io::stderr(), "{said}")
     } else {
-        writeln!(io::stderr(), "iodyno-agent: error: {mistake}")
+        writeln!(io::stderr(), "iodyno-heat: error: {mistake}")
     };
 }
 

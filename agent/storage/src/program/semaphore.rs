@@ -1,5 +1,5 @@
-//! Where threads of a program wait for each other: wake-ups and semaphores, one of each for every flowop that waits, in
-//! every thread that has it.
+//! Semaphores, at which threads of a program wait for each other: one that counts and one for wake-ups, for every flowop that
+//! waits, in every thread that has it.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 
@@ -47,17 +47,17 @@ struct State {
     unchanged: u64,
 }
 
-/// One place to wait at.
+/// A semaphore that counts, and a binary one for wake-ups.
 #[derive(Debug, Default)]
-pub(super) struct Meeting {
+pub(super) struct Semaphore {
     state: Mutex<State>,
     bell: Condvar,
 }
 
-impl Meeting {
-    /// A semaphore that holds `high_water` before a blocking post waits.
+impl Semaphore {
+    /// One that holds `high_water` before a blocking post waits.
     pub(super) fn new(high_water: u64) -> Self {
-        Meeting { state: Mutex::new(State { high: high_water, ..State::default() }), bell: Condvar::new() }
+        Semaphore { state: Mutex::new(State { high: high_water, ..State::default() }), bell: Condvar::new() }
     }
 
     /// Waits until `ready`; `false`: the program was stopped first.
@@ -147,12 +147,12 @@ fn let_go(state: &mut State, waits: &Waits) {
 }
 
 /// Ends every wait, now and from now on.
-pub(super) fn stop<'a>(waits: &Waits, meetings: impl Iterator<Item = &'a Meeting>) {
+pub(super) fn stop<'a>(waits: &Waits, semaphores: impl Iterator<Item = &'a Semaphore>) {
     waits.stopped.store(true, SeqCst);
-    for meeting in meetings {
+    for semaphore in semaphores {
         // Taking the lock orders this after a waiter's look and before its sleep, or before its look.
-        drop(locked(&meeting.state));
-        meeting.bell.notify_all();
+        drop(locked(&semaphore.state));
+        semaphore.bell.notify_all();
     }
 }
 
@@ -162,36 +162,36 @@ mod tests {
 
     #[test]
     fn a_wake_up_that_comes_first_is_not_lost_and_counts_once() {
-        let (waits, meeting) = (Waits::default(), Meeting::default());
-        meeting.wake(&waits);
-        meeting.wake(&waits);
-        assert!(meeting.block(&waits));
+        let (waits, semaphore) = (Waits::default(), Semaphore::default());
+        semaphore.wake(&waits);
+        semaphore.wake(&waits);
+        assert!(semaphore.block(&waits));
         std::thread::scope(|scope| {
-            let blocked = scope.spawn(|| meeting.block(&waits));
+            let blocked = scope.spawn(|| semaphore.block(&waits));
             while waits.state().0 == 0 {
                 std::thread::yield_now();
             }
-            stop(&waits, [&meeting].into_iter());
+            stop(&waits, [&semaphore].into_iter());
             assert!(!blocked.join().unwrap());
         });
     }
 
     #[test]
     fn a_thread_that_was_let_go_waits_for_nobody_though_it_has_had_no_cpu_yet() {
-        let (waits, meeting) = (Waits::default(), Meeting::default());
+        let (waits, semaphore) = (Waits::default(), Semaphore::default());
         std::thread::scope(|scope| {
-            let blocked = scope.spawn(|| meeting.block(&waits));
+            let blocked = scope.spawn(|| semaphore.block(&waits));
             while waits.state().0 == 0 {
                 std::thread::yield_now();
             }
             // It cannot go on while this lock is held, and nobody else will ever do anything for it.
             let moves = waits.state().1;
-            let mut state = locked(&meeting.state);
+            let mut state = locked(&semaphore.state);
             state.woken = true;
             let_go(&mut state, &waits);
             assert_eq!((waits.state().0, waits.state().1 > moves), (0, true));
             drop(state);
-            meeting.bell.notify_all();
+            semaphore.bell.notify_all();
             assert!(blocked.join().unwrap());
         });
         assert_eq!(waits.state().0, 0);
@@ -199,19 +199,19 @@ mod tests {
 
     #[test]
     fn posts_wait_for_room_and_taking_makes_room() {
-        let (waits, meeting) = (Waits::default(), Meeting::new(2));
+        let (waits, semaphore) = (Waits::default(), Semaphore::new(2));
         std::thread::scope(|scope| {
-            let poster = scope.spawn(|| (0..10).all(|_| meeting.post(&waits, 1, true)));
+            let poster = scope.spawn(|| (0..10).all(|_| semaphore.post(&waits, 1, true)));
             while waits.state().0 == 0 {
                 std::thread::yield_now();
             }
-            assert_eq!(locked(&meeting.state).low, 2);
+            assert_eq!(locked(&semaphore.state).low, 2);
             // 5 more than the two may be posted: the poster stops at the seventh, five of them are taken.
-            assert!(meeting.take(&waits, 5));
-            assert!(meeting.take(&waits, 5));
+            assert!(semaphore.take(&waits, 5));
+            assert!(semaphore.take(&waits, 5));
             assert!(poster.join().unwrap());
         });
-        assert!(meeting.post(&waits, 100, false));
-        assert!(meeting.take(&waits, 100));
+        assert!(semaphore.post(&waits, 100, false));
+        assert!(semaphore.take(&waits, 100));
     }
 }

@@ -1,12 +1,12 @@
 //! Every form of traces, with changes, as itself and as what it is taken for.
 
-#[path = "../../../core/tests/mutation/mod.rs"]
+#[path = "../../../../agent/core/tests/mutation/mod.rs"]
 mod mutation;
 
-use iodyno_trace::formats::FORMS;
-use iodyno_trace::pass::Progress;
-use iodyno_trace::reduce::{reduce, Request};
-use iodyno_trace::source::Source;
+use iodyno_heat::formats::FORMS;
+use iodyno_heat::pass::Progress;
+use iodyno_heat::reduce::{reduce, Request};
+use iodyno_heat::source::Source;
 
 use crate::forms::{file_of, request, with_units, written, Truth, TEXT_FORMS};
 use crate::packets_and_histograms::{frame, interval_log, pcap, pcapng};

@@ -14,7 +14,7 @@ pub(crate) const UNPACKED_MOST: u64 = 1 << 30;
 pub(crate) fn unnamed_file(folder: &Path) -> Result<File, Mistake> {
     // A name that is taken is that of a process that ended between two calls: the next number is tried.
     let made = (0..100).find_map(|number| {
-        let path = folder.join(format!(".iodyno-trace-{}-{number}", std::process::id()));
+        let path = folder.join(format!(".iodyno-heat-{}-{number}", std::process::id()));
         let made = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&path);
         match made {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => None,

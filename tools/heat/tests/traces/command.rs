@@ -5,15 +5,14 @@ use std::process::{Command, Output, Stdio};
 
 use serde_json::{json, Value};
 
-use crate::agent::AGENT;
-
+const HEAT: &str = env!("CARGO_BIN_EXE_iodyno-heat");
 /// Seconds and microseconds.
 const TRACE: &str = "0.5 100\n1.2 300\n1.3 9000\n2.9 120\n3.1 8000\n";
 
 /// What comes of a trace on stdin, which may be a file.
 fn reduced(trace: impl Into<Stdio>, bytes: &[u8], options: &[&str]) -> Output {
-    let mut process = Command::new(AGENT)
-        .args(["reduce", "--time-unit=s", "--value-unit=us"])
+    let mut process = Command::new(HEAT)
+        .args(["--time-unit=s", "--value-unit=us"])
         .args(options)
         .stdin(trace)
         .stdout(Stdio::piped())
@@ -93,7 +92,7 @@ fn what_cannot_be_reduced_is_one_error_with_its_place() {
     ] {
         let (code, said, errors) = told(&piped(TRACE.as_bytes(), options));
         assert_eq!((code, said.as_str()), (2, ""), "{options:?}");
-        assert!(errors.starts_with("iodyno-agent: error: ") && errors.contains("\n  try: "), "{errors}");
+        assert!(errors.starts_with("iodyno-heat: error: ") && errors.contains("\n  try: "), "{errors}");
         let (_, _, errors) = told(&piped(TRACE.as_bytes(), &[options, &["--errors-as-json"]].concat()));
         let error: Value = serde_json::from_str(&errors).unwrap();
         assert_eq!(error["where"], place);

@@ -1,4 +1,4 @@
-//! Where the two ends of a job meet: by its transport and its `address`.
+//! The rendezvous of the two ends of a job: by its transport and its `address`.
 //!
 //! | transport | `address` | meets at |
 //! | --- | --- | --- |

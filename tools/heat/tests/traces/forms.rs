@@ -7,14 +7,14 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use iodyno_trace::event::{Quantity, Wanted};
-use iodyno_trace::failure::Failure;
-use iodyno_trace::formats::FORMS;
-use iodyno_trace::frame::{Asked, Scale};
-use iodyno_trace::pass::Progress;
-use iodyno_trace::reduce::{reduce, Reduced, Request};
-use iodyno_trace::source::Source;
-use iodyno_trace::unit::Unit;
+use iodyno_heat::event::{Quantity, Wanted};
+use iodyno_heat::failure::Failure;
+use iodyno_heat::formats::FORMS;
+use iodyno_heat::frame::{Asked, Scale};
+use iodyno_heat::pass::Progress;
+use iodyno_heat::reduce::{reduce, Reduced, Request};
+use iodyno_heat::source::Source;
+use iodyno_heat::unit::Unit;
 use proptest::prelude::*;
 
 /// An operation whose truth is known: begin and latency in microseconds.
@@ -33,7 +33,7 @@ fn truths() -> impl Strategy<Value = Vec<Truth>> {
 
 pub fn file_of(bytes: &[u8]) -> File {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
-    let name = format!("iodyno-trace-test-{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
+    let name = format!("iodyno-heat-test-{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
     let path: PathBuf = std::env::temp_dir().join(name);
     let mut file = File::options().read(true).write(true).create_new(true).open(&path).unwrap();
     std::fs::remove_file(&path).unwrap();

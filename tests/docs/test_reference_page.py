@@ -12,7 +12,7 @@ from pydantic.fields import FieldInfo
 
 from iodyno.cli.main import PIPE_CLOSED
 from iodyno.core import errors, quantity
-from iodyno.core.outcome import BYSTANDER, OF_BYSTANDER, OUTCOMES
+from iodyno.core.outcome import OF_BYSTANDER, OUTCOMES
 from iodyno.core.outcome_kind import OutcomeKind
 from iodyno.core.parameter import Parameter
 from iodyno.core.warnings import MEANINGS, WarningCode
@@ -32,6 +32,7 @@ from iodyno.formats.experiment_model import (
     WindowsSection,
 )
 from iodyno.loads.base.workloads import WORKLOADS
+from iodyno.loads.disk.core.outcomes import ONLY_OF_DISKS
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "reference" / "reference.md"
@@ -81,8 +82,11 @@ def page() -> str:
             )
         ),
         "## Outcomes",
-        "`HOST.` stands for the name of a host. For those of a bystander `bystander.` stands before, of several `bystander-1.`"
-        " and so on: " + ", ".join(f"`{name}`" for name in OF_BYSTANDER) + ".",
+        "`HOST.`: the name of a host. `{a,b}`: one of the words. Classes of CPU time: `usr` user and `sys` system code of the"
+        " load,\n`irq` hard and `softirq` soft interrupts (`intr`: both), `other` tasks, `idle`; costs are less the idle"
+        " machine's background.\nA bystander's begin with `bystander.`, or `bystander-1.` where there are several: "
+        + ", ".join(f"`{family_name(kinds)}`" for kinds in families(OUTCOMES[name] for name in OF_BYSTANDER))
+        + ".",
         table(("outcome", "unit", "better", "meaning"), outcome_rows()),
         "## Warnings",
         "A warning stands beside a number and never removes one; a trial that is void is kept and does not count.",
@@ -196,12 +200,50 @@ def may_be(parameter: Parameter) -> str:
 
 
 def outcome_rows() -> list[tuple[str, str, str, str]]:
-    def named(kind: OutcomeKind) -> str:
-        if kind.per_host and kind.of_trial:
-            return f"`{kind.name}`, `HOST.{kind.name}`"
-        return f"`HOST.{kind.name}`" if kind.per_host else f"`{kind.name}`"
+    rows = []
+    for kinds in families(OUTCOMES.values()):
+        first = kinds[0]
+        short = family_name(kinds)
+        name = f"`HOST.{short}`" if first.per_host else f"`{short}`"
+        if first.per_host and first.of_trial:
+            name = f"`{short}`, {name}"
+        rows.append((name, first.unit, "" if first.better == "none" else first.better, family_help(kinds)))
+    return rows
 
-    return [(named(k), k.unit, "" if k.better == "none" else k.better, k.help) for k in OUTCOMES.values()]
+
+QUANTILE = re.compile(r"(.+_)(mean|p50|p90|p99|p999)(_ns)")
+CLASS = re.compile(r"(cpu_)(usr|sys|irq|softirq|intr|other|idle)(_ratio|_ns_per_kib|_ns_per_operation)")
+OF_A_CLASS = {
+    "_ratio": "Share of the host's CPUs in that class.",
+    "_ns_per_kib": "Part of cpu_ns_per_kib in that class.",
+    "_ns_per_operation": "Part of cpu_ns_per_operation in that class.",
+}
+
+
+def families(kinds: Iterable[OutcomeKind]) -> list[list[OutcomeKind]]:
+    """Group outcomes whose names differ in a quantile or in a class of CPU time only."""
+    found: dict[tuple[str, bool], list[OutcomeKind]] = {}
+    for kind in kinds:
+        match = QUANTILE.fullmatch(kind.name) or CLASS.fullmatch(kind.name)
+        key = f"{match[1]}{{}}{match[3]}" if match else kind.name
+        found.setdefault((key, kind.name in ONLY_OF_DISKS), []).append(kind)
+    return list(found.values())
+
+
+def family_name(kinds: list[OutcomeKind]) -> str:
+    matches = [QUANTILE.fullmatch(kind.name) or CLASS.fullmatch(kind.name) for kind in kinds]
+    words = [match[2] for match in matches if match]
+    first = matches[0]
+    if len(kinds) == 1 or first is None:
+        return kinds[0].name
+    return f"{first[1]}{{{','.join(words)}}}{first[3]}"
+
+
+def family_help(kinds: list[OutcomeKind]) -> str:
+    if len(kinds) > 1 and (match := CLASS.fullmatch(kinds[0].name)):
+        return OF_A_CLASS[match[3]]
+    text = kinds[0].help if len(kinds) == 1 else re.sub(r"^(Mean|Median of the|Median) ", "", kinds[0].help)
+    return text[:1].upper() + text[1:]
 
 
 def warning_rows() -> list[tuple[str, str, str]]:
@@ -243,7 +285,10 @@ def test_every_variable_that_the_lab_reads_is_named() -> None:
     assert all(f'"{name}"' in code for name in VARIABLES if name != "NAME")
 
 
-def test_every_outcome_of_a_bystander_is_one() -> None:
-    text = PAGE.read_text(encoding="utf-8")
-    assert f"{BYSTANDER}." in text
-    assert all(f"`{name}`" in text for name in OF_BYSTANDER)
+def test_every_outcome_has_one_row() -> None:
+    section = PAGE.read_text(encoding="utf-8").partition("## Outcomes\n")[2].partition("\n## ")[0]
+    cells = "".join(row.split(" | ")[0] for row in section.splitlines() if row.startswith("| `"))
+    families_named = re.findall(r"`(?:HOST\.)?(\w+){([\w,]+)}(\w+)`", cells)
+    named = [before + word + after for before, words, after in families_named for word in words.split(",")]
+    named += dict.fromkeys(re.findall(r"`(?:HOST\.)?(\w+)`", cells))
+    assert sorted(named) == sorted(OUTCOMES)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +36,7 @@ from iodyno.loads.disk.core.outcomes import ONLY_OF_DISKS
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "reference" / "reference.md"
+KEYS = ("key", "values", "meaning")
 VARIABLES = {
     "NAME": "any name: what stands for `${NAME}` in a value of an experiment or network file, and for a variable of a profile, a"
     " personality or a job file; `${NAME:-otherwise}` has another value where it is not set, `$${` is a plain `${`",
@@ -47,27 +48,35 @@ VARIABLES = {
 
 def page() -> str:
     network = (STREAM, REQUEST_RESPONSE, CONNECT_REQUEST_RESPONSE)
+    on_network, disk, files = (
+        parameter_rows(workloads) for workloads in (network, (WORKLOADS["disk"],), (WORKLOADS["files"],))
+    )
     parts = [
         "# Reference",
         "Made from the code by `tests/docs/test_reference_page.py`, which fails where this page is not what the code says.\n"
-        "Sizes take `KiB`, `kB`, `k`, ...; durations need their unit; rates take `/s`, `k/s`, `M/s`; shares `5%` or `0.05`.",
+        "Sizes take `KiB`, `kB`, `k`, ...; durations need their unit; rates take `/s`, `k/s`, `M/s`; shares `5%` or `0.05`.\n"
+        "The value of a key that is left out is bold, or in brackets.",
         "## An experiment file",
-        table(("key", "what it may be", "left out", "meaning"), section_rows(TopSection)),
+        table(KEYS, section_rows(TopSection)),
         "## Hosts",
-        table(("key", "access", "what it may be", "meaning"), host_rows()),
+        table(("key", "access", "values", "meaning"), host_rows()),
         "## Workloads on a network",
         f"`kind`: {', '.join(f'`{w.name}`' for w in network)}, from `sender` to `receiver`, one host or several each;\n"
         "`between`: `all` of them, or `pairs` ([several hosts](../guides/many-hosts.md)). Where no kind is named, all have"
         " the key.",
-        table(("key", "what it may be", "left out", "meaning"), parameter_rows(network)),
+        table(KEYS, on_network),
         "## The workload `disk`",
-        "`hosts`: who does it; `each`: settings of one of them.",
-        table(("key", "what it may be", "left out", "meaning"), parameter_rows((WORKLOADS["disk"],))),
+        "`hosts`: who does it; `each`: settings of one of them. As on a network: "
+        + alike(disk, on_network)
+        + ".",
+        table(KEYS, [row for row in disk if row not in on_network]),
         "## The workloads `files` and `script`",
         "`files`: `hosts`, `program` a personality of Filebench. `script`: `profile`, `sender`,\n"
         "`receiver`; of the keys of a network it has `path`, `link_*` and `*_quota`.\n"
-        "Variables of personality or profile are keys, too.",
-        table(("key", "what it may be", "left out", "meaning"), parameter_rows((WORKLOADS["files"],))),
+        "Variables of personality or profile are keys, too. `files` has "
+        + alike(files, disk)
+        + " as `disk` has them.",
+        table(KEYS, [row for row in files if row not in disk]),
         *(
             part
             for name, section in (
@@ -78,16 +87,17 @@ def page() -> str:
             )
             for part in (
                 f"## `{name}`",
-                table(("key", "what it may be", "left out", "meaning"), section_rows(section)),
+                table(KEYS, section_rows(section)),
             )
         ),
         "## Outcomes",
-        "`HOST.`: the name of a host. `{a,b}`: one of the words. Classes of CPU time: `usr` user and `sys` system code of the"
-        " load,\n`irq` hard and `softirq` soft interrupts (`intr`: both), `other` tasks, `idle`; costs are less the idle"
-        " machine's background.\nA bystander's begin with `bystander.`, or `bystander-1.` where there are several: "
+        "`HOST.`: the name of a host. `{a,b}`: one of the words. ↑, ↓: higher or lower is better.\n"
+        "Classes of CPU time: `usr` user and `sys` system code of the load, `irq` hard and"
+        " `softirq` soft interrupts (`intr`: both), `other` tasks, `idle`.\nA bystander's begin with"
+        " `bystander.`, or `bystander-1.` where there are several: "
         + ", ".join(f"`{family_name(kinds)}`" for kinds in families(OUTCOMES[name] for name in OF_BYSTANDER))
         + ".",
-        table(("outcome", "unit", "better", "meaning"), outcome_rows()),
+        table(("outcome", "unit", "meaning"), outcome_rows()),
         "## Warnings",
         "A warning stands beside a number and never removes one; a trial that is void is kept and does not count.",
         table(("code", "what it says", "what to do"), warning_rows()),
@@ -107,12 +117,25 @@ def table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
     return "\n".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |" for line in lines)
 
 
-def section_rows(section: type[Section]) -> list[tuple[str, str, str, str]]:
+def alike(rows: Iterable[tuple[str, ...]], others: Collection[tuple[str, ...]]) -> str:
+    return ", ".join(row[0] for row in rows if row in others)
+
+
+def section_rows(section: type[Section]) -> list[tuple[str, str, str]]:
     rows = []
     for name, field in section.model_fields.items():
-        left_out = "needed" if field.is_required() else shown(field)
-        rows.append((f"`{name}`", allowed(field), left_out, str(field.description)))
+        default = "needed" if field.is_required() else shown(field)
+        rows.append((f"`{name}`", with_default(allowed(field), default), str(field.description)))
     return rows
+
+
+def with_default(values: str, default: str) -> str:
+    """Return the values with the default bold where it is one of them, else in brackets behind."""
+    words = values.split(", ")
+    for word in (f"`{default}`", default):
+        if default and word in words:
+            return ", ".join(f"**{each}**" if each == word else each for each in words)
+    return f"{values} ({default})".strip() if default else values
 
 
 def allowed(field: FieldInfo) -> str:
@@ -164,7 +187,7 @@ def host_rows() -> list[tuple[str, str, str, str]]:
     return rows
 
 
-def parameter_rows(workloads: tuple[Workload, ...]) -> list[tuple[str, str, str, str]]:
+def parameter_rows(workloads: tuple[Workload, ...]) -> list[tuple[str, str, str]]:
     names = dict.fromkeys(p.name for w in workloads for p in w.parameters)
     return [
         row(name, {w.name: p for w in workloads if (p := w.parameter(name))}, len(workloads))
@@ -172,7 +195,7 @@ def parameter_rows(workloads: tuple[Workload, ...]) -> list[tuple[str, str, str,
     ]
 
 
-def row(name: str, of: Mapping[str, Parameter], workloads: int) -> tuple[str, str, str, str]:
+def row(name: str, of: Mapping[str, Parameter], workloads: int) -> tuple[str, str, str]:
     defaults = {kind: "" if p.default is None else p.show(p.default) for kind, p in of.items()}
     first = next(iter(of.values()))
     if len(set(defaults.values())) == 1:
@@ -181,10 +204,10 @@ def row(name: str, of: Mapping[str, Parameter], workloads: int) -> tuple[str, st
         by_value: dict[str, list[str]] = {}
         for kind, value in defaults.items():
             by_value.setdefault(value, []).append(kind)
-        default = "; ".join(f"{value} ({', '.join(kinds)})" for value, kinds in by_value.items())
+        default = "; ".join(f"{', '.join(kinds)}: {value}" for value, kinds in by_value.items())
     helps = dict.fromkeys(p.help for p in of.values())
     kinds = "" if len(of) == workloads else f" Of {', '.join(f'`{kind}`' for kind in of)}."
-    return f"`{name}`", may_be(first), default, " ".join(helps) + kinds
+    return f"`{name}`", with_default(may_be(first), default), " ".join(helps) + kinds
 
 
 def may_be(parameter: Parameter) -> str:
@@ -199,7 +222,7 @@ def may_be(parameter: Parameter) -> str:
     return f"{low} to {parameter.show(parameter.high)}"
 
 
-def outcome_rows() -> list[tuple[str, str, str, str]]:
+def outcome_rows() -> list[tuple[str, str, str]]:
     rows = []
     for kinds in families(OUTCOMES.values()):
         first = kinds[0]
@@ -207,16 +230,17 @@ def outcome_rows() -> list[tuple[str, str, str, str]]:
         name = f"`HOST.{short}`" if first.per_host else f"`{short}`"
         if first.per_host and first.of_trial:
             name = f"`{short}`, {name}"
-        rows.append((name, first.unit, "" if first.better == "none" else first.better, family_help(kinds)))
+        rows.append((name, first.unit + BETTER[first.better], family_help(kinds)))
     return rows
 
 
+BETTER = {"none": "", "higher": " ↑", "lower": " ↓"}
 QUANTILE = re.compile(r"(.+_)(mean|p50|p90|p99|p999)(_ns)")
 CLASS = re.compile(r"(cpu_)(usr|sys|irq|softirq|intr|other|idle)(_ratio|_ns_per_kib|_ns_per_operation)")
 OF_A_CLASS = {
     "_ratio": "Share of the host's CPUs in that class.",
-    "_ns_per_kib": "Part of cpu_ns_per_kib in that class.",
-    "_ns_per_operation": "Part of cpu_ns_per_operation in that class.",
+    "_ns_per_kib": "Part of cpu_ns_per_kib in that class; `other` may be below 0.",
+    "_ns_per_operation": "Part of cpu_ns_per_operation in that class; `other` may be below 0.",
 }
 
 
@@ -290,5 +314,5 @@ def test_every_outcome_has_one_row() -> None:
     cells = "".join(row.split(" | ")[0] for row in section.splitlines() if row.startswith("| `"))
     families_named = re.findall(r"`(?:HOST\.)?(\w+){([\w,]+)}(\w+)`", cells)
     named = [before + word + after for before, words, after in families_named for word in words.split(",")]
-    named += dict.fromkeys(re.findall(r"`(?:HOST\.)?(\w+)`", cells))
-    assert sorted(named) == sorted(OUTCOMES)
+    named += re.findall(r"`(?:HOST\.)?(\w+)`", cells)
+    assert sorted(dict.fromkeys(named)) == sorted(OUTCOMES)

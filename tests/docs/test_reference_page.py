@@ -36,7 +36,6 @@ from iodyno.loads.disk.core.outcomes import ONLY_OF_DISKS
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "reference" / "reference.md"
-KEYS = ("key", "values", "meaning")
 VARIABLES = {
     "NAME": "any name: what stands for `${NAME}` in a value of an experiment or network file, and for a variable of a profile, a"
     " personality or a job file; `${NAME:-otherwise}` has another value where it is not set, `$${` is a plain `${`",
@@ -57,26 +56,26 @@ def page() -> str:
         "Sizes take `KiB`, `kB`, `k`, ...; durations need their unit; rates take `/s`, `k/s`, `M/s`; shares `5%` or `0.05`.\n"
         "The value of a key that is left out is bold, or in brackets.",
         "## An experiment file",
-        table(KEYS, section_rows(TopSection)),
+        entries(section_rows(TopSection)),
         "## Hosts",
-        table(("key", "access", "values", "meaning"), host_rows()),
+        entries(host_rows()),
         "## Workloads on a network",
         f"`kind`: {', '.join(f'`{w.name}`' for w in network)}, from `sender` to `receiver`, one host or several each;\n"
         "`between`: `all` of them, or `pairs` ([several hosts](../guides/many-hosts.md)). Where no kind is named, all have"
         " the key.",
-        table(KEYS, on_network),
+        entries(on_network),
         "## The workload `disk`",
         "`hosts`: who does it; `each`: settings of one of them. As on a network: "
         + alike(disk, on_network)
         + ".",
-        table(KEYS, [row for row in disk if row not in on_network]),
+        entries([row for row in disk if row not in on_network]),
         "## The workloads `files` and `script`",
         "`files`: `hosts`, `program` a personality of Filebench. `script`: `profile`, `sender`,\n"
         "`receiver`; of the keys of a network it has `path`, `link_*` and `*_quota`.\n"
         "Variables of personality or profile are keys, too. `files` has "
         + alike(files, disk)
         + " as `disk` has them.",
-        table(KEYS, [row for row in files if row not in disk]),
+        entries([row for row in files if row not in disk]),
         *(
             part
             for name, section in (
@@ -87,20 +86,21 @@ def page() -> str:
             )
             for part in (
                 f"## `{name}`",
-                table(KEYS, section_rows(section)),
+                entries(section_rows(section)),
             )
         ),
         "## Outcomes",
-        "`HOST.`: the name of a host. `{a,b}`: one of the words. ↑, ↓: higher or lower is better.\n"
+        "`HOST.`: the name of a host; `[HOST.]`: with and without. `{a,b}`: one of the words. ↑, ↓: higher or lower is better.\n"
         "Classes of CPU time: `usr` user and `sys` system code of the load, `irq` hard and"
         " `softirq` soft interrupts (`intr`: both), `other` tasks, `idle`.\nA bystander's begin with"
         " `bystander.`, or `bystander-1.` where there are several: "
         + ", ".join(f"`{family_name(kinds)}`" for kinds in families(OUTCOMES[name] for name in OF_BYSTANDER))
         + ".",
-        table(("outcome", "unit", "meaning"), outcome_rows()),
+        entries(outcome_rows()),
         "## Warnings",
-        "A warning stands beside a number and never removes one; a trial that is void is kept and does not count.",
-        table(("code", "what it says", "what to do"), warning_rows()),
+        "A warning stands beside a number and never removes one; a trial that is void is kept and does not count.\n"
+        "What to do is in italics.",
+        "\n".join(f"- `{code}`: {meaning}; *{advice}*" for code, (meaning, advice) in MEANINGS.items()),
         "## Exit codes of `iodyno`",
         table(("code", "meaning"), exit_rows()),
         "## Environment variables",
@@ -115,6 +115,13 @@ def page() -> str:
 def table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
     lines = [head, ("---",) * len(head), *rows]
     return "\n".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |" for line in lines)
+
+
+def entries(rows: Iterable[tuple[str, str, str]]) -> str:
+    """Return a list with an entry for each name, its values or unit, and its meaning."""
+    return "\n".join(
+        f"- {name}: {of}. {meaning}" if of else f"- {name}: {meaning}" for name, of, meaning in rows
+    )
 
 
 def alike(rows: Iterable[tuple[str, ...]], others: Collection[tuple[str, ...]]) -> str:
@@ -162,28 +169,21 @@ def shown(field: FieldInfo) -> str:
     return ", ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
 
 
-def host_rows() -> list[tuple[str, str, str, str]]:
+def host_rows() -> list[tuple[str, str, str]]:
     of: dict[str, list[str]] = {}
     fields: dict[str, FieldInfo] = {}
     for access, section in HOST_SECTIONS.items():
         for name, field in section.model_fields.items():
             of.setdefault(name, []).append(access)
             fields.setdefault(name, field)
-    everywhere = len(HOST_SECTIONS)
     rows = []
     for name, field in fields.items():
         if name == "access":
-            rows.append(
-                (
-                    f"`{name}`",
-                    "all",
-                    ", ".join(f"`{a}`" for a in HOST_SECTIONS),
-                    "How the lab reaches the host.",
-                )
-            )
+            words = ", ".join(f"`{access}`" for access in HOST_SECTIONS)
+            rows.append((f"`{name}`", words, "How the lab reaches the host."))
             continue
-        accesses = "all" if len(of[name]) == everywhere else ", ".join(of[name])
-        rows.append((f"`{name}`", accesses, allowed(field), str(field.description)))
+        special = "" if len(of[name]) == len(HOST_SECTIONS) else f" ({', '.join(of[name])})"
+        rows.append((f"`{name}`{special}", allowed(field), str(field.description)))
     return rows
 
 
@@ -227,10 +227,9 @@ def outcome_rows() -> list[tuple[str, str, str]]:
     for kinds in families(OUTCOMES.values()):
         first = kinds[0]
         short = family_name(kinds)
-        name = f"`HOST.{short}`" if first.per_host else f"`{short}`"
-        if first.per_host and first.of_trial:
-            name = f"`{short}`, {name}"
-        rows.append((name, first.unit + BETTER[first.better], family_help(kinds)))
+        host = "" if not first.per_host else "[HOST.]" if first.of_trial else "HOST."
+        unit = "ratio" if first.unit == "1" else first.unit
+        rows.append((f"`{host}{short}`", unit + BETTER[first.better], family_help(kinds)))
     return rows
 
 
@@ -267,11 +266,7 @@ def family_help(kinds: list[OutcomeKind]) -> str:
     if len(kinds) > 1 and (match := CLASS.fullmatch(kinds[0].name)):
         return OF_A_CLASS[match[3]]
     text = kinds[0].help if len(kinds) == 1 else re.sub(r"^(Mean|Median of the|Median) ", "", kinds[0].help)
-    return text[:1].upper() + text[1:]
-
-
-def warning_rows() -> list[tuple[str, str, str]]:
-    return [(f"`{code}`", *MEANINGS[code]) for code in WarningCode]
+    return text if len(kinds) == 1 else text[:1].upper() + text[1:]
 
 
 def exit_rows() -> list[tuple[str, str]]:
@@ -311,8 +306,8 @@ def test_every_variable_that_the_lab_reads_is_named() -> None:
 
 def test_every_outcome_has_one_row() -> None:
     section = PAGE.read_text(encoding="utf-8").partition("## Outcomes\n")[2].partition("\n## ")[0]
-    cells = "".join(row.split(" | ")[0] for row in section.splitlines() if row.startswith("| `"))
-    families_named = re.findall(r"`(?:HOST\.)?(\w+){([\w,]+)}(\w+)`", cells)
+    cells = "".join(row.split(": ")[0] for row in section.splitlines() if row.startswith("- `"))
+    families_named = re.findall(r"([\w]+){([\w,]+)}(\w+)`", cells)
     named = [before + word + after for before, words, after in families_named for word in words.split(",")]
-    named += re.findall(r"`(?:HOST\.)?(\w+)`", cells)
-    assert sorted(dict.fromkeys(named)) == sorted(OUTCOMES)
+    named += re.findall(r"[`.\]](\w+)`", cells)
+    assert sorted(named) == sorted(OUTCOMES)

@@ -120,8 +120,8 @@ FLOWOPS: Mapping[str, FlowopKind] = {
             "sendfile",
             "read",
             _FILES,
-            "Sends the next file in and below `dir` with sendfile(2), `size` bytes of it or all, then after 8 uncounted bytes with"
-            " its length.",
+            "Sends the next file in and below `dir` with sendfile(2), `size` bytes of it or all, then after 8 uncounted bytes"
+            " with its length.",
             meaning="other",
             note="files go in the order of their names, the first 1024 of them; uperf draws the file and sends all of it, while"
             " its other end reads `size` bytes",

@@ -62,7 +62,9 @@ OUTCOMES: Mapping[str, OutcomeKind] = {
             "1/s",
             "Operations that were due (open loops, as what follows to `lateness_p50_ns`).",
         ),
-        OutcomeKind("achieved_operations_per_s", "1/s", "Operations completed of these.", better="higher"),
+        OutcomeKind(
+            "achieved_operations_per_s", "1/s", "Operations completed, of those due.", better="higher"
+        ),
         OutcomeKind(
             "missed_arrivals_ratio",
             "1",

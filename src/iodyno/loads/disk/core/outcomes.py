@@ -32,7 +32,7 @@ _EVERY = (
     ),
     *(
         OutcomeKind(
-            f"{name}_iops", "1/s", f"The {name}s of them.", per_host=True, of_trial=True, better="higher"
+            f"{name}_iops", "1/s", f"{name.capitalize()}s completed.", per_host=True, of_trial=True, better="higher"
         )
         for name in ("read", "write")
     ),

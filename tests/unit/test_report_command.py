@@ -300,4 +300,4 @@ def test_a_section_has_the_name_that_the_contents_and_the_page_of_docs_call_it()
     assert len(named) > 9
     assert {place: headings.get(place) for place in named} == named
     docs = (root / "docs" / "guides" / "report.md").read_text(encoding="utf-8")
-    assert not [name for name in named.values() if not re.search(rf"\| [\w, ]*{name}[\w, ]* \|", docs)]
+    assert not [name for name in named.values() if not re.search(rf"(?m)^- [\w, ]*{name}[\w, ]*:", docs)]

@@ -70,15 +70,20 @@ _RESOLUTION = form._Reads(
 
 def _about(option: str) -> str:
     known = OPTIONS_OF[option]
-    kinds = "" if known.kinds == tuple(DESIGN_KINDS) else f" Of: {', '.join(known.kinds)}."
-    return known.help + kinds
+    others = [kind for kind in DESIGN_KINDS if kind not in known.kinds]
+    kinds = (
+        f"Not of: {', '.join(others)}."
+        if len(others) < len(known.kinds)
+        else f"Of: {', '.join(known.kinds)}."
+    )
+    return f"{known.help} {kinds}" if others else known.help
 
 
 class DesignSection(form.Section):
     """Which points are visited, how often and in which order."""
 
     kind: Annotated[Any, form._word(DESIGN_KINDS)] = Field(
-        "full_factorial", description="; ".join(f"{k}: {t}" for k, t in DESIGN_KINDS.items())
+        "full_factorial", description=" ".join(f"{k}: {t}" for k, t in DESIGN_KINDS.items())
     )
     replicates: Annotated[Any, form._quantity("count", low=1, high=1000)] = Field(
         3, description="How often each point is visited."

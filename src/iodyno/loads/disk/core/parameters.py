@@ -111,15 +111,14 @@ PARAMETERS = (
     Parameter(
         "target",
         "path",
-        "What is read and written: a file (made where it is not there), a device in /dev, or null, which makes no"
-        " system call. {host} in it is the name of the host. Several, with a comma and a space between them, are used in"
-        " turn, each with its working set.",
+        "A file (made where it is not there), a device in /dev, or null, which makes no system call; several, after comma and"
+        " space, are used in turn. {host}: the host's name.",
         form=checked_target,
     ),
     Parameter(
         "volume",
         "word",
-        "What the lab makes as the target, and removes at the end, on the lab's machine (`iodyno paths`); instead of target.",
+        "What the lab makes as the target, on its own machine, and removes (`iodyno paths`).",
         words=tuple(VOLUMES),
     ),
     Parameter(
@@ -130,30 +129,29 @@ PARAMETERS = (
     Parameter(
         "cached",
         "word",
-        "Whether the working set is in the page cache when the load begins: made so, and proved; any: as it is; each_pass: it"
-        " is dropped then, and again whenever the pattern begins anew, and what is read twice in between comes from memory.",
+        "Whether the working set is in the page cache when the load begins, made so and proved; any: as it is; each_pass:"
+        " dropped then, and whenever the pattern begins anew.",
         words=("any", "yes", "no", "each_pass"),
         default="any",
     ),
     Parameter(
         "advised",
         "switch",
-        "The kernel is told whether places are in order or random (posix_fadvise), which sets how far it reads ahead.",
+        "Tell the kernel whether places are in order or random (posix_fadvise).",
         default=False,
     ),
     Parameter(
         "server_cached",
         "word",
-        "Whether the bytes are in the page cache of the volume's server: yes: all when the load begins; no: none, and it keeps"
-        " nothing that it has read. Made so, and proved; any: as it is.",
+        "Whether the bytes are in the page cache of the volume's server, made so and proved; any: as it is.",
         words=("any", "yes", "no"),
         default="any",
     ),
     Parameter(
         "work",
         "word",
-        "What an operation is: a block read or written, or, on a file system of each client on its part of a volume, a file of"
-        " one block that each worker makes, writes, closes and removes (create_files).",
+        "What an operation is: a block, or on a volume a file of one block that is made, written, closed and removed"
+        " (create_files).",
         words=("blocks", CREATE_FILES),
         default="blocks",
     ),
@@ -161,9 +159,8 @@ PARAMETERS = (
     Parameter(
         "pattern",
         "word",
-        "Which block comes next; shuffled: every block once, in a random order, then in another; normal(50%): a bell curve, and"
-        " how wide an even share is added; zones(5%: 50%, 95%: 50%): so much of the space, from its begin on, takes so many of"
-        " the operations.",
+        "Which block comes next; shuffled: every block once, in a random order, then in another; normal(50%): a bell curve;"
+        " zones(5%: 50%, 95%: 50%): shares of the space, then of the operations.",
         words=("sequential", "random", "shuffled", "strided", "zipf", "hot_spot", "self_similar", "append"),
         default="random",
         form=checked_pattern,
@@ -172,7 +169,7 @@ PARAMETERS = (
     Parameter(
         "random",
         "share",
-        "Share of the operations at a random place, from which the others go on in order; of a pattern sequential or strided.",
+        "Share of the operations at a random place, of a pattern sequential or strided.",
         low=0,
         high=10**6,
     ),
@@ -180,15 +177,14 @@ PARAMETERS = (
     Parameter(
         "sequence",
         "word",
-        "How workers share a target in order: each has a part (split), all take from one cursor (shared), or each goes"
-        " through all of it (each).",
+        "How workers share a target in order: a part each (split), one cursor (shared), or all of it each (each).",
         words=("split", "shared", "each"),
         default="split",
     ),
     Parameter("stride", "size", "Distance of two blocks of the strided pattern.", low=512, high=2**40),
     Parameter("theta", "word", "Skew of the zipf pattern.", form=checked_theta),
-    Parameter("hot_space", "share", "Share of the working set that is hot (hot_spot, and self_similar, where it is so"
-              " again within that share).", low=1, high=10**6, default=200_000),
+    Parameter("hot_space", "share", "Share of the working set that is hot (hot_spot, self_similar).", low=1,
+              high=10**6, default=200_000),
     Parameter("hot_operations", "share", "Share of the operations that go there.", low=0, high=10**6,
               default=800_000),
     Parameter(
@@ -205,7 +201,7 @@ PARAMETERS = (
     Parameter(
         "syscalls",
         "word",
-        "Which calls do it.",
+        "Which calls read and write.",
         words=SYSCALLS,
         default="pread",
     ),
@@ -230,16 +226,16 @@ PARAMETERS = (
     Parameter(
         "verify",
         "word",
-        "Every block carries its own check: written with it (write), or read and checked (read).",
+        "Checks in every block: written (write), or read and checked (read).",
         words=("off", "write", "read"),
         default="off",
     ),
-    Parameter("rate", "rate", "Operations per second that are to begin on each host.", high=10**9),
+    Parameter("rate", "rate", "Operations per second that begin on each host.", high=10**9),
     Parameter(
         "arrivals",
         "word",
-        "When operations begin: when the last one is complete (closed), or by a law at `rate`, whether or not"
-        " earlier ones are complete: constant, poisson, bursty, or trace(file) with a time between arrivals a line.",
+        "When operations begin: when the last one is complete (closed), or by a law at `rate`; trace(file): a time between"
+        " arrivals a line.",
         words=("closed", "constant", "poisson", "bursty"),
         form=distribution.checked_arrivals,
         like="trace(file)",
@@ -247,21 +243,21 @@ PARAMETERS = (
     Parameter("burst_on", "duration", "Time with arrivals of bursty ones.", high=10**12, default=10_000_000),
     Parameter("burst_off", "duration", "Time without arrivals of bursty ones.", high=10**12, default=90_000_000),
     Parameter("burst", "count", "Operations that begin together at an arrival.", high=10**6, default=1),
-    Parameter("operations", "count", "Operations of each host after which its load ends, before the windows do.", high=2**50),
-    Parameter("think", "duration", "Pause of a worker of a closed loop, when none of its operations is in flight.",
+    Parameter("operations", "count", "Operations of each host after which its load ends.", high=2**50),
+    Parameter("think", "duration", "Pause of a worker of a closed loop, with none in flight.",
               low=0, high=10**12, default=0),
     Parameter("think_every", "count", "Operations of a worker from one pause to the next.", high=10**9, default=1),
     *replay.PARAMETERS,
     Parameter(
         "device_limit",
         "rate",
-        "Reads, and writes, per second to which the device under the target is throttled for the load, by a control group.",
+        "Reads, and writes, per second to which the device is throttled for the load (a control group).",
         high=10**9,
     ),
     Parameter(
         "device_delay",
         "duration",
-        "Time that the server of a volume takes longer for each read and write, in whole milliseconds (nbd).",
+        "Time that a volume's server takes longer for each read and write, in whole milliseconds (nbd).",
         low=0,
         high=10_000_000_000,
     ),
@@ -270,7 +266,7 @@ PARAMETERS = (
     Parameter(
         "on_client_loss",
         "word",
-        "What becomes of a trial that loses a client: it fails, or goes on with the others.",
+        "Whether a trial that loses a client fails or goes on.",
         words=("fail", "go_on"),
         default="fail",
     ),

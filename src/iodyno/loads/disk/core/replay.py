@@ -42,17 +42,17 @@ PARAMETERS = (
     Parameter(
         "replay",
         "text",
-        "A trace of blkparse, iosnoop, biosnoop or `iodyno trace block`, whose operations are done once instead of a pattern.",
+        "A trace of blkparse, iosnoop, biosnoop or `iodyno trace block`, replayed once.",
     ),
     Parameter(
         "replay_device",
         "text",
-        "Of a trace with several devices: the one whose operations are replayed, as the trace names it (8,0, sda).",
+        "Of a trace with several devices: the one, as the trace names it (8,0, sda).",
     ),
     Parameter(
         "timing",
         "word",
-        "When operations of a trace begin: as in it (original), as soon as others are complete (none), or faster(2), slower(2).",
+        "When they begin: as in the trace (original), as soon as others are complete (none), or faster(2), slower(2).",
         words=("original", "none"),
         form=checked_timing,
         like="faster(2)",

@@ -170,7 +170,7 @@ OTHERS_WRITES = 'while dd if=/dev/zero of="$1" bs=256k count=4 oflag=direct 2>/d
 
 @pytest.mark.skipif(not THROTTLED.is_dir(), reason="control groups of version 1 are not there: blkio")
 def test_a_disk_that_somebody_else_holds_back_is_named(tmp_path: Path) -> None:
-    """What is in flight waits in the control group that the whole command runs in; what others write meanwhile is not the load's."""
+    """What is in flight waits in the control group that the whole command runs in; what others write is not the load's."""
     number = tmp_path.stat().st_dev
     group = THROTTLED / f"iodyno-test-{os.getpid()}"
     group.mkdir()

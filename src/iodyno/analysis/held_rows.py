@@ -219,7 +219,11 @@ def fill(
     number = number_of(f"list_position({listed(names)}, trial)::BIGINT", '"index"')
     sheets: dict[tuple[str, str], Sheet] = {}
     for host, sensor, numbers, spans_ns, costs_ns, missing in _grouped(
-        connection, sources["sensors"], "host, sensor", among, (number, "span_ns", "cost_ns", "coalesce(missing, '')")
+        connection,
+        sources["sensors"],
+        "host, sensor",
+        among,
+        (number, "span_ns", "cost_ns", "coalesce(missing, '')"),
     ):
         sheets[host, sensor] = sheet = Sheet(numbers, spans_ns, costs_ns, missing)
         for place, readings in sheet.by_trial():

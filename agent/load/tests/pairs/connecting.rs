@@ -169,7 +169,8 @@ fn strangers_are_counted_and_hold_nobody_up_however_many_come() {
         .enumerate()
     {
         // Every engine meets all of them by TCP, and by TLS each in its turn.
-        let met = if transport == Transport::Tcp { &strangers[..] } else { &strangers[number / 2 % 5..][..1] };
+        let met =
+            if transport == Transport::Tcp { &strangers[..] } else { &strangers[number / 2 % 5..][..1] };
         for stranger in met {
             let case = format!("{engine:?} {transport:?} {stranger:?}");
             let of = |role| over(transport, exchange(role, engine, 2, 700));

@@ -59,12 +59,14 @@ def in_device(view: View) -> Signal:
     """
     if has_roles(view):
         return absent("experiment", "a server lies between the load and the device")
-    by_load = {way: classes.bytes_per_s(view.trial, name=way).value for way in ("read", "write")}
-    ways = [way for way, moved in by_load.items() if moved]
+    by_way = {way: classes.bytes_per_s(view.trial, name=way).value for way in ("read", "write")}
+    # Operations of a file program have names of their own: both directions may be the load's.
+    ways = [way for way, bytes_per_s in by_way.items() if bytes_per_s] or list(by_way)
+    moved = sum(by_way[way] or 0.0 for way in ways) or classes.bytes_per_s(view.trial).value
     at_device = [devices.per_second(view.trial, view.host.name, f"disk.{way}_bytes") for way in ways]
-    if not ways or any(way.value is None for way in at_device):
-        return absent(devices.SENSOR, at_device[0].missing or "" if ways else "the load moved nothing")
-    if not 0.5 <= sum(way.value or 0.0 for way in at_device) / sum(by_load[way] or 0.0 for way in ways) <= 2:
+    if not moved or any(way.value is None for way in at_device):
+        return absent(devices.SENSOR, at_device[0].missing or "the load moved nothing")
+    if not 0.5 <= sum(way.value or 0.0 for way in at_device) / moved <= 2:
         return absent(devices.SENSOR, "what the load moves is not what the device moves")
     done, time_ns = classes.operations_per_s(view.trial).value, classes.service_time_mean(view.trial).value
     in_flight = done * time_ns / 1e9 if done and time_ns else None

@@ -48,6 +48,7 @@ _LAID_OUT_BYTES = 2**30
 @level(WORKLOAD, "--arrivals", "arrivals")
 @right_now.seconds
 @right_now.repeat
+@right_now.verbose
 @click.option(
     "--clients",
     type=click.IntRange(1, 1000),
@@ -75,7 +76,7 @@ def command(
     /,
     prove: str | None,
     seconds: float,
-    repeat: int,
+    repeat: int | None,
     clients: int,
     to: str | None,
     destroy: tuple[str, ...],
@@ -83,6 +84,7 @@ def command(
     profile: bool,
     background_window: str | None,
     as_json: bool,
+    verbose: bool,
     into: Path,
     direct: bool,
     **levels: Any,
@@ -137,7 +139,9 @@ def command(
     )
     experiment = right_now.experiment_of(keys)
     named = [_absolute(path) if to is None else path for path in destroy]
-    right_now.measure_and_show(experiment, into, as_json=as_json, destroy=named, remove_targets=remove_target)
+    right_now.measure_and_show(
+        experiment, into, as_json=as_json, verbose=verbose, destroy=named, remove_targets=remove_target
+    )
 
 
 def _absolute(target: str) -> str:

@@ -13,7 +13,6 @@ import click
 from iodyno.cli.again import again as command_again
 from iodyno.cli.number import NumberRange
 from iodyno.cli.signals import named_when_stopped
-from iodyno.cli.stderr import to_stderr
 from iodyno.core.errors import ExperimentError, TrialError
 from iodyno.core.experiment import Experiment
 from iodyno.core.invalid import for_key
@@ -114,8 +113,15 @@ def common(function: _Function) -> _Function:
     return to(alone(function))
 
 
+verbose = click.option(
+    "-v", "--verbose", is_flag=True, help="Show every outcome, method and warning, and each step."
+)
 seconds = click.option(
-    "--seconds", type=NumberRange(0.1, 86_400), default=5, show_default=True, help="Measured time."
+    "--seconds",
+    type=NumberRange(0.1, 86_400),
+    default=3,
+    show_default=True,
+    help="Measured time: of up to three trials together, each of a second or more, or of each with --repeat.",
 )
 clients = click.option(
     "--clients",
@@ -124,9 +130,7 @@ clients = click.option(
     show_default=True,
     help="Hosts on this machine that load the one server, each with as many connections.",
 )
-repeat = click.option(
-    "--repeat", type=click.IntRange(1, 1000), default=1, show_default=True, help="Number of trials."
-)
+repeat = click.option("--repeat", type=click.IntRange(1, 1000), help="Number of trials, each of --seconds.")
 
 
 def experiment_of(keys: Mapping[str, Any]) -> Experiment:
@@ -167,10 +171,15 @@ def _of_option(mistake: Mistake, options: Mapping[str, str], kind: str) -> tuple
 
 
 def measure(
-    experiment: Experiment, into: Path, *, stored: Callable[[Path], None] = lambda folder: None, **more: Any
+    experiment: Experiment,
+    into: Path,
+    *,
+    stored: Callable[[Path], None] = lambda folder: None,
+    quiet: bool = False,
+    **more: Any,
 ) -> Path:
     """Runs the experiment as `iodyno run` does; the campaign's folder. `stored` is called with it when all is on the disk; `more`
-    is for `execute`. Raises TrialError.
+    is for `execute`. `quiet`: no lines of progress but the live one of a terminal. Raises TrialError.
     """
     from iodyno import designs
     from iodyno.campaign.folder import new_folder
@@ -189,7 +198,7 @@ def measure(
         destroy=more.get("destroy"),
         remove_targets=more.get("remove_targets"),
     )
-    with progress(experiment, design) as watcher:
+    with progress(experiment, design, quiet=quiet) as watcher:
         outcome = execute(
             experiment,
             design,
@@ -208,21 +217,21 @@ def measure(
     return folder
 
 
-def measure_and_show(experiment: Experiment, into: Path, *, as_json: bool, **more: Any) -> None:
-    """Runs the experiment and shows what it found, which is read while the agents close; in words with the campaign's folder on
-    the last line. Raises TrialError and Interrupted.
-    """
+def measure_and_show(
+    experiment: Experiment, into: Path, *, as_json: bool, verbose: bool, **more: Any
+) -> None:
+    """Runs the experiment and shows what it found, which is read while the agents close. Raises TrialError and Interrupted."""
     reading: list[Future[tuple[Dataset, CampaignSummary]]] = []
     with ThreadPoolExecutor(1) as pool:
-        folder = measure(experiment, into, stored=lambda at: reading.append(pool.submit(_read, at)), **more)
+        folder = measure(
+            experiment,
+            into,
+            stored=lambda at: reading.append(pool.submit(_read, at)),
+            quiet=not verbose,
+            **more,
+        )
         with named_when_stopped(folder):
-            _show(folder, *reading[0].result(), as_json=as_json)
-
-
-def show(folder: Path, *, as_json: bool) -> None:
-    """Shows what a campaign of one point found, as `measure_and_show` does. Raises TrialError and Interrupted."""
-    with named_when_stopped(folder):
-        _show(folder, *_read(folder), as_json=as_json)
+            _show(folder, *reading[0].result(), as_json=as_json, verbose=verbose)
 
 
 def _read(folder: Path) -> tuple[Dataset, CampaignSummary]:
@@ -233,9 +242,9 @@ def _read(folder: Path) -> tuple[Dataset, CampaignSummary]:
     return dataset, analyse(dataset)
 
 
-def _show(folder: Path, dataset: Dataset, summary: CampaignSummary, *, as_json: bool) -> None:
-    from iodyno.report.limiter import finding_json, sentence
-    from iodyno.report.void import MARK, is_void
+def _show(folder: Path, dataset: Dataset, summary: CampaignSummary, *, as_json: bool, verbose: bool) -> None:
+    from iodyno.report.headline import headline
+    from iodyno.report.limiter import finding_json
 
     point = summary.points[0]
     void = {trial.name: str(trial.reason) for trial in dataset.trials if trial.status == "void"}
@@ -256,10 +265,22 @@ def _show(folder: Path, dataset: Dataset, summary: CampaignSummary, *, as_json: 
         click.echo(json.dumps({"campaign": str(folder), "points": [found]}, indent=2))
         _refuse_void(folder, void, point.finished, advice)
         return
-    levels = ", ".join(f"{name} {text}" for name, text in point.labels.items())
-    click.echo(f"{levels}, {summary.windows['measured_ns'] / 1e9:g} s x {point.finished}")
+    for line in headline(summary, str(folder)):
+        click.echo(line)
     for name, why in void.items():
         click.echo(f"  trial {name} is void: {why}")
+    if verbose:
+        _show_all(summary)
+    _refuse_void(folder, void, point.finished, advice)
+
+
+def _show_all(summary: CampaignSummary) -> None:
+    """Every outcome with its interval, the evidence for the limiter, how intervals were had, and all warnings."""
+    from iodyno.report.limiter import sentence
+    from iodyno.report.void import MARK, is_void
+
+    point = summary.points[0]
+    click.echo()
     rows = [
         (name, value + (MARK if is_void(point, name) else ""), interval)
         for name in summary.asked
@@ -267,20 +288,12 @@ def _show(folder: Path, dataset: Dataset, summary: CampaignSummary, *, as_json: 
     ]
     widths = [max(len(row[column]) for row in rows) for column in range(3)]
     for name, value, interval in rows:
-        click.echo(f"  {name:<{widths[0]}}  {value:>{widths[1]}}  {interval}".rstrip())
-    click.echo(f"  {sentence(point.limiter)}")
+        click.echo(f"{name:<{widths[0]}}  {value:>{widths[1]}}  {interval}".rstrip())
+    click.echo(sentence(point.limiter))
     for line in _methods({name: point.outcomes[name].method for name in summary.asked}):
-        click.echo(f"  {line}")
-    # What came up while the load was on was said then.
-    said = {
-        warning.text
-        for warning in (*dataset.warnings, *(d for trial in dataset.trials for d in trial.warnings))
-    }
+        click.echo(line)
     for warning in summary.warnings:
-        if warning.text not in said:
-            to_stderr(f"warning: {warning.line}")
-    click.echo(str(folder))
-    _refuse_void(folder, void, point.finished, advice)
+        click.echo(f"warning: {warning.line}")
 
 
 def _refuse_void(folder: Path, void: Mapping[str, str], finished: int, advice: str) -> None:

@@ -49,6 +49,7 @@ _OF_BLOCKS = 3
 @level(REQUEST_RESPONSE, "--busy-wait", "busy_wait")
 @level(REQUEST_RESPONSE, "--server-compute", "server_compute")
 @right_now.repeat
+@right_now.verbose
 @proof_options
 @right_now.common
 def command(
@@ -57,11 +58,12 @@ def command(
     multiplexed: bool,
     to: str | None,
     clients: int,
-    repeat: int,
+    repeat: int | None,
     prove: str | None,
     profile: bool,
     background_window: str | None,
     as_json: bool,
+    verbose: bool,
     into: Path,
     **levels: Any,
 ) -> None:
@@ -103,7 +105,7 @@ def command(
         background_window=background_window,
     )
     experiment = right_now.experiment_of(keys)
-    right_now.measure_and_show(experiment, into, as_json=as_json)
+    right_now.measure_and_show(experiment, into, as_json=as_json, verbose=verbose)
 
 
 def without_effect(levels: Mapping[str, str]) -> str | None:

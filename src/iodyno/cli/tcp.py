@@ -35,6 +35,7 @@ from iodyno.core.workload import STREAM
 @level(STREAM, "--link-queue", "link_queue")
 @level(STREAM, "--link-delay", "link_delay")
 @right_now.repeat
+@right_now.verbose
 @proof_options
 @right_now.common
 def command(
@@ -42,11 +43,12 @@ def command(
     nagle: bool,
     to: str | None,
     clients: int,
-    repeat: int,
+    repeat: int | None,
     prove: str | None,
     profile: bool,
     background_window: str | None,
     as_json: bool,
+    verbose: bool,
     into: Path,
     **levels: Any,
 ) -> None:
@@ -85,4 +87,4 @@ def command(
         profile=profile,
         background_window=background_window,
     )
-    right_now.measure_and_show(right_now.experiment_of(keys), into, as_json=as_json)
+    right_now.measure_and_show(right_now.experiment_of(keys), into, as_json=as_json, verbose=verbose)

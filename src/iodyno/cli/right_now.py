@@ -173,15 +173,13 @@ def measure(
     is for `execute`. Raises TrialError.
     """
     from iodyno import designs
-    from iodyno.campaign.folder import new_folder
-    from iodyno.cli.execute import execute, failed, stopped
-    from iodyno.cli.progress import watcher as progress
+    from iodyno.cli.execute import execute, folder_for, raise_for
     from iodyno.session.locate import find_agent
     from iodyno.store.schema import EXPERIMENT
 
     design = designs.plan(experiment)
     program = find_agent()
-    folder = new_folder(into, experiment.name)
+    folder = folder_for("run", experiment.name, into, None)
     again = command_again(
         "run",
         folder / EXPERIMENT,
@@ -189,22 +187,17 @@ def measure(
         destroy=more.get("destroy"),
         remove_targets=more.get("remove_targets"),
     )
-    with progress(experiment, design) as watcher:
-        outcome = execute(
-            experiment,
-            design,
-            folder,
-            resume=False,
-            watcher=watcher,
-            again=again,
-            program=program,
-            stored=lambda: stored(folder),
-            **more,
-        )
-    if outcome.failed:
-        raise failed(outcome, len(design.trials), folder, again)
-    if outcome.cut:
-        raise stopped(outcome.cut, folder, again)
+    outcome = execute(
+        experiment,
+        design,
+        folder,
+        resume=False,
+        again=again,
+        program=program,
+        stored=lambda: stored(folder),
+        **more,
+    )
+    raise_for(outcome, len(design.trials), folder, again)
     return folder
 
 

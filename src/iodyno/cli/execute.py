@@ -16,7 +16,8 @@ import click
 from iodyno import strategies
 from iodyno.campaign.folder import new_folder
 from iodyno.campaign.ledger import Entry
-from iodyno.campaign.runner import CampaignOutcome, Watcher, run_campaign
+from iodyno.campaign.runner import CampaignOutcome, run_campaign
+from iodyno.campaign.watcher import Watcher
 from iodyno.cli import progress
 from iodyno.cli.signals import stopped_by_signals, stopped_words
 from iodyno.cli.stderr import to_stderr

@@ -241,15 +241,10 @@ def compare(
 
     `least`: the relative change that matters. Verdicts are corrected together (Holm). Raises StoreError.
     """
-    from iodyno.analysis.decisions.sides import Pair, compare
+    from iodyno.analysis.decisions.sides import compare, shared_points
 
     one, other = (each if isinstance(each, Campaign) else Campaign(each) for each in (before, after))
-    by_levels = {tuple(sorted(point.labels.items())): point for point in other.summary.points}
-    pairs = [
-        Pair(", ".join(f"{k}={v}" for k, v in point.labels.items()), point, twin, one.summary.asked)
-        for point in one.summary.points
-        if (twin := by_levels.get(tuple(sorted(point.labels.items()))))
-    ]
+    pairs = shared_points(one.summary, other.summary)
     return compare(pairs, (one.summary, other.summary), least=least, control="holm")
 
 

@@ -79,7 +79,7 @@ def test_what_is_in_the_way_is_named_where_the_file_says_it(seed: int) -> None:
                 section, _, name = mistake.path.partition(".")
                 assert section == "workload" and {name} <= set(keys["workload"]) | {"size", "engine"}, error
                 assert (
-                    "expected " in mistake.text or "; leave it away" in mistake.text
+                    "expected " in mistake.text or "; leave it" in mistake.text
                 ) and "None" not in mistake.text
         else:
             taken += 1

@@ -27,10 +27,10 @@ from iodyno.formats.experiment_model import (
     HOST_SECTIONS,
     LimitsSection,
     SearchSection,
-    Section,
     TopSection,
     WindowsSection,
 )
+from iodyno.formats.section_values import Section
 from iodyno.loads.base.workloads import WORKLOADS
 from iodyno.loads.disk.core.outcomes import ONLY_OF_DISKS
 

@@ -18,7 +18,7 @@ from iodyno.cli.compare_verdicts import (
     compare_levels,
     sessions_beside,
 )
-from iodyno.cli.point_choice import choose_host, choose_point, complete_host, complete_point, name_of
+from iodyno.cli.point_choice import choose_host, choose_point, complete_host, complete_point
 from iodyno.cli.share import SHARE
 from iodyno.core.decision import LEAST_EFFECT
 from iodyno.core.errors import ExperimentError, StoreError
@@ -49,7 +49,7 @@ class Side:
     @property
     def title(self) -> str:
         """The point as it is written."""
-        return name_of(self.summary, self.point)
+        return self.summary.name_of(self.point)
 
 
 @click.command(name="compare")
@@ -203,7 +203,7 @@ def command(
         return
     if points is None:
         if len(campaigns) == 1 or functions:
-            example = " ".join(f"'{name_of(summaries[0], p)}'" for p in summaries[0].points[:2])
+            example = " ".join(f"'{summaries[0].name_of(p)}'" for p in summaries[0].points[:2])
             raise ExperimentError(
                 "the two points are missing", where="--points", advice=f"--points {example}"
             )

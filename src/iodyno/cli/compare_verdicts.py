@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from iodyno.cli.point_choice import name_of
 from iodyno.cli.stderr import to_stderr
 from iodyno.core.errors import ExperimentError
 from iodyno.core.factor import parameter_of
@@ -47,20 +46,18 @@ def compare_campaigns(
 
     `also`: further campaigns of the first kind.
     """
-    from iodyno.analysis.decisions.sides import Pair, compare
+    from iodyno.analysis.decisions.sides import compare, shared_points
     from iodyno.report.csv import verdicts_csv
 
-    by_levels = {tuple(sorted(p.labels.items())): p for p in second.points}
-    shared = [(p, other) for p in first.points if (other := by_levels.get(tuple(sorted(p.labels.items()))))]
-    if not shared:
+    pairs = shared_points(first, second)
+    if not pairs:
         raise ExperimentError(
             "the two campaigns have no point in common",
             where="CAMPAIGN",
             advice="name one of each: --points A B",
         )
-    pairs = [Pair(name_of(first, mine), mine, other, first.asked) for mine, other in shared]
     found = compare(pairs, (first, second), least=least, control=control, noise=noise, also=also)
-    alone = len(first.points) + len(second.points) - 2 * len(shared)
+    alone = len(first.points) + len(second.points) - 2 * len(pairs)
     warnings = [*_not_alike(first, second)]
     if alone:
         are = "is" if alone == 1 else "are"

@@ -10,8 +10,8 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from iodyno.campaign.runner import Watcher
 from iodyno.campaign.strategy import Answer
+from iodyno.campaign.watcher import Watcher
 from iodyno.cli.console import VisibleConsole
 from iodyno.cli.stderr import forgiven, to_stderr
 from iodyno.core.decision import Standing

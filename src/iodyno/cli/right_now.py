@@ -175,22 +175,19 @@ def measure(
     into: Path,
     *,
     stored: Callable[[Path], None] = lambda folder: None,
-    quiet: bool = False,
     **more: Any,
 ) -> Path:
     """Runs the experiment as `iodyno run` does; the campaign's folder. `stored` is called with it when all is on the disk; `more`
-    is for `execute`. `quiet`: no lines of progress but the live one of a terminal. Raises TrialError.
+    is for `execute`. Raises TrialError.
     """
     from iodyno import designs
-    from iodyno.campaign.folder import new_folder
-    from iodyno.cli.execute import execute, failed, stopped
-    from iodyno.cli.progress import watcher as progress
+    from iodyno.cli.execute import execute, folder_for, raise_for
     from iodyno.session.locate import find_agent
     from iodyno.store.schema import EXPERIMENT
 
     design = designs.plan(experiment)
     program = find_agent()
-    folder = new_folder(into, experiment.name)
+    folder = folder_for("run", experiment.name, into, None)
     again = command_again(
         "run",
         folder / EXPERIMENT,
@@ -198,22 +195,17 @@ def measure(
         destroy=more.get("destroy"),
         remove_targets=more.get("remove_targets"),
     )
-    with progress(experiment, design, quiet=quiet) as watcher:
-        outcome = execute(
-            experiment,
-            design,
-            folder,
-            resume=False,
-            watcher=watcher,
-            again=again,
-            program=program,
-            stored=lambda: stored(folder),
-            **more,
-        )
-    if outcome.failed:
-        raise failed(outcome, len(design.trials), folder, again)
-    if outcome.cut:
-        raise stopped(outcome.cut, folder, again)
+    outcome = execute(
+        experiment,
+        design,
+        folder,
+        resume=False,
+        again=again,
+        program=program,
+        stored=lambda: stored(folder),
+        **more,
+    )
+    raise_for(outcome, len(design.trials), folder, again)
     return folder
 
 

@@ -12,8 +12,8 @@ from iodyno.core.outcome import BYSTANDER
 from iodyno.core.tunable import ALL
 from iodyno.core.workload import Level
 from iodyno.formats import ssh_hosts
-from iodyno.formats.experiment_model import HOST_NAME
 from iodyno.formats.mistakes import Mistake, error
+from iodyno.formats.section_values import HOST_NAME
 from iodyno.loads.script.core.flowops import FROM_FILES, OPENING, takes_messages
 from iodyno.loads.script.core.parameters import WORKLOAD, workload_of
 from iodyno.loads.script.core.remotes import named_hosts, remotes_of

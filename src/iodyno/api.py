@@ -174,7 +174,7 @@ def tcp(
     connections: int = 1, size: str | int = "64KiB", seconds: float = 3, *, to: str | None = None, clients: int = 1,
     repeat: int | None = None, into: Folder = "campaigns", **parameters: Any,
 ) -> Campaign:  # fmt: skip
-    """Measure rate and cost of streams between two namespaces of this machine, or to the host `to` (`ssh:user@host`).
+    """Measure rate and cost of streams between two namespaces of this machine, or to the host `to` (`user@host`).
 
     `clients`: hosts on this machine that load the one server, each with so many connections. `parameters`: of the workload
     `stream`, as in an experiment file. Raises as `run` does.

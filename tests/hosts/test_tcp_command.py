@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 import pytest
@@ -76,3 +77,20 @@ def test_several_clients_are_told_with_how_alike_they_are(command: str, tmp_path
     (point,) = json.loads(shown.stdout)["points"]
     of = {name: found["estimate"] for name, found in point["outcomes"].items()}
     assert 0.5 <= of["fairness"] <= 1 and of["slowest_client_ratio"] <= 1 <= of["fastest_client_ratio"]
+
+
+@pytest.mark.root
+def test_what_is_not_as_expected_is_exit_1_and_a_failed_test_case(tmp_path: Path) -> None:
+    words = ["--expect", "goodput >= 1kbit/s", "--expect", "goodput >= 900000Gbit/s", "--junit", "junit.xml"]
+    shown = iodyno("tcp", "--seconds", "0.3", *words, cwd=tmp_path)
+    assert shown.returncode == 1, shown.stderr
+    assert "not as expected: goodput >= 900000Gbit/s: " in shown.stderr
+    assert "  Throughput " in shown.stdout, "the answer is there all the same"
+    suite = ElementTree.parse(tmp_path / "junit.xml").getroot()
+    assert (suite.get("tests"), suite.get("failures")) == ("2", "1")
+    assert [case.get("name") for case in suite if case.find("failure") is not None] == [
+        "goodput >= 900000Gbit/s"
+    ]
+    assert iodyno("tcp", "--seconds", "0.3", *words[:2], cwd=tmp_path).returncode == 0
+    wrong = iodyno("tcp", "--expect", "goodput > fast", cwd=tmp_path)
+    assert wrong.returncode == 2 and "invalid value 'fast'" in wrong.stderr

@@ -60,7 +60,7 @@ def execute(
     stored: Callable[[], None] = lambda: None,
     quiet: bool = False,
 ) -> CampaignOutcome:
-    """Runs the campaign until its end or a signal, and shows how far it is (`quiet`: on a terminal alone, and nothing that stays);
+    """Runs the campaign until its end or a signal, and shows how far it is (`quiet`: on a terminal alone, nothing stays);
     `again` is the command that goes on with it. `stored` is called when all is on the disk, before the agents are closed.
 
     Raises Interrupted on SIGINT, SIGTERM and SIGHUP, when everything is removed. A second SIGINT ends the process.

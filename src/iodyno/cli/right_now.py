@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import functools
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
+from iodyno.cli import expect as expectations
 from iodyno.cli.again import again as command_again
 from iodyno.cli.number import NumberRange
 from iodyno.cli.signals import named_when_stopped
 from iodyno.core.errors import ExperimentError, TrialError
+from iodyno.core.expectation import Expectation
 from iodyno.core.experiment import Experiment
 from iodyno.core.invalid import for_key
 from iodyno.core.outcome import Estimate
@@ -106,11 +109,18 @@ def alone(function: _Function) -> _Function:
 
 
 def common(function: _Function) -> _Function:
-    """The same for a command that measures between two hosts, and --to."""
+    """The same for a command that measures between two hosts, the argument HOST, and --to, which means the same."""
+
+    @functools.wraps(function)
+    def reaching(*args: Any, host: str | None, to: str | None, **more: Any) -> Any:
+        if host and to:
+            raise click.UsageError("--to cannot be used with HOST: they mean the same")
+        return function(*args, to=host or to, **more)
+
     to = click.option(
-        "--to", metavar="ssh:USER@HOST", help="The other host; without it, two hosts in this machine."
+        "--to", metavar="[USER@]HOST", help="The other host, by ssh; without it, two hosts in this machine."
     )
-    return to(alone(function))
+    return cast(_Function, click.argument("host", required=False, metavar="[HOST]")(to(alone(reaching))))
 
 
 verbose = click.option(
@@ -209,10 +219,28 @@ def measure(
     return folder
 
 
+def gate(function: _Function) -> _Function:
+    """Add --expect and --junit."""
+    return expectations.expect(expectations.junit(function))
+
+
 def measure_and_show(
-    experiment: Experiment, into: Path, *, as_json: bool, verbose: bool, **more: Any
+    keys: Mapping[str, Any],
+    into: Path,
+    *,
+    as_json: bool,
+    verbose: bool,
+    expect: Sequence[Expectation],
+    junit: Path | None,
+    **more: Any,
 ) -> None:
-    """Runs the experiment and shows what it found, which is read while the agents close. Raises TrialError and Interrupted."""
+    """Runs the experiment with these keys and shows what it found, which is read while the agents close.
+
+    Raises ExpectationError where that is not as expected, TrialError and Interrupted.
+    """
+    asked = list(keys["outcomes"])
+    others = dict.fromkeys(each.outcome for each in expect if each.outcome not in asked)
+    experiment = experiment_of({**keys, "outcomes": [*asked, *others]})
     reading: list[Future[tuple[Dataset, CampaignSummary]]] = []
     with ThreadPoolExecutor(1) as pool:
         folder = measure(
@@ -223,7 +251,11 @@ def measure_and_show(
             **more,
         )
         with named_when_stopped(folder):
-            _show(folder, *reading[0].result(), as_json=as_json, verbose=verbose)
+            dataset, summary = reading[0].result()
+            _show(folder, dataset, summary, as_json=as_json, verbose=verbose)
+    if expect:
+        checked = expectations.check(expect, summary.points[0].outcomes)
+        expectations.conclude(f"iodyno {experiment.name}", checked, junit)
 
 
 def _read(folder: Path) -> tuple[Dataset, CampaignSummary]:

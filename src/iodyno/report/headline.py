@@ -18,7 +18,7 @@ _FIRST = (WarningCode.PHYSICS, WarningCode.COST_VOID, WarningCode.GENERATOR_LIMI
 """Those that change the reading most, which are told before others."""
 _SCALES = {"ns/operation": ((1e6, "ms each"), (1e3, "us each"), (1, "ns each")), "us/IO": ((1, "us each"),)}
 _LONGEST = 100
-"""Characters of a warning that are shown (chosen: a line and a half); all of it with -v."""
+"""Characters of a warning or a reason that are shown (chosen: a line and a half); all of it with -v."""
 
 
 def headline(summary: CampaignSummary, saved: str) -> list[str]:
@@ -79,7 +79,7 @@ def _values(point: PointSummary, row: Row) -> list[str]:
     if not shown:
         return ["not reported"]
     if missing := next((found.missing for _, _, found in shown[:1] if found.estimate is None), None):
-        return [f"not reported: {missing}"]
+        return [_shortened(f"not reported: {missing}")]
     if len(shown) == 1:
         _, name, found = shown[0]
         value, interval = estimate_text(found, name)
@@ -132,7 +132,9 @@ def _warning(summary: CampaignSummary) -> str:
     groups.sort(
         key=lambda group: _FIRST.index(WarningCode(group.code)) if group.code in _FIRST else len(_FIRST)
     )
-    text = groups[0].warnings[0].line
-    shown = text if len(text) <= _LONGEST else f"{text[: _LONGEST - 4].rsplit(' ', 1)[0]} ..."
     more = f"; {len(groups) - 1} more with -v" if len(groups) > 1 else ""
-    return f"{shown}{more or (' (-v)' if shown != text else '')}"
+    return _shortened(groups[0].warnings[0].line) + more
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 4].rsplit(' ', 1)[0]} ..."

@@ -279,7 +279,7 @@ def host_notes(profile: Profile, levels: Mapping[str, Level], to: str | None) ->
             "protocol unix: both hosts are in one network namespace, and what is TCP or UDP takes its loopback device"
         )
     if foreign:
-        more = "; --to ssh:USER@HOST names another one" if to is None else ""
+        more = "; --to [USER@]HOST names another one" if to is None else ""
         notes.append(f"remotehost {', '.join(foreign)}: the host {RECEIVER}, {where}{more}")
     if len(foreign) > 1:
         notes.append(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+import traceback
 from collections.abc import Sequence
 
 import click
@@ -110,10 +111,18 @@ def iodyno() -> None:
     """
 
 
+DEFECT = 70
+"""EX_SOFTWARE of sysexits.h: what failed is iodyno, which must not look like what is not as expected."""
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs the command and leaves with its exit code."""
     take_all_characters(sys.argv[1:] if arguments is None else arguments)
-    code = run(arguments)
+    try:
+        code = run(arguments)
+    except Exception:  # noqa: BLE001  (whatever it is, its exit code is its own)
+        traceback.print_exc()
+        code = DEFECT
     settle()
     sys.exit(code)
 

@@ -127,7 +127,7 @@ def _paths(table: StackTable, rows: Integers, counts: Numbers, scales: Numbers, 
         levels.append(_Level(unique[kept] // width, unique[kept] % width, sums[kept], (sums @ scales)[kept]))
         longer = kept[node] & (table.starts[rows + 1] - table.starts[rows] > depth)
         rows, counts, parent = rows[longer], counts[longer], number[node[longer]]
-        keys, width = table.frames[table.starts[rows] + depth], max(1, len(table.functions))
+        keys, width = table.frames[table.starts[rows] + depth].astype(np.int64), max(1, len(table.functions))
         depth += 1
     root = _Path(Node(None, "", "root", 0, float(totals[0]), float(totals[1])), whole)
     return [root, *_depth_first(table, levels)]

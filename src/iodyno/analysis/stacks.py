@@ -122,7 +122,8 @@ class Stack:
 
 @dataclass(frozen=True)
 class StackTable:
-    """The stacks of many trials. Row i has the frames `frames[starts[i]:starts[i + 1]]`, numbers of `functions`.
+    """The stacks of many trials. Row i has the frames `frames[starts[i]:starts[i + 1]]`, numbers of `functions`. As there are
+    millions, they have 4 bytes each.
 
     `foreign`: rows of other programs. `part`: which of `PARTS` a row belongs to.
     """
@@ -136,7 +137,7 @@ class StackTable:
     mode: Integers
     count: Integers
     starts: Integers
-    frames: Integers
+    frames: Small
     foreign: npt.NDArray[np.bool_]
     part: Integers
 
@@ -187,7 +188,7 @@ class StackTable:
         """Samples of these rows."""
         return int(self.count[rows].sum())
 
-    def _summed(self, functions: Integers, counts: Numbers) -> Numbers:
+    def _summed(self, functions: Integers | Small, counts: Numbers) -> Numbers:
         return np.bincount(functions, counts, len(self.functions)).astype(np.float64, copy=False)
 
 
@@ -213,7 +214,7 @@ def read_stacks(dataset: Dataset) -> StackTable:
     pair = name_of.astype(np.int32) * np.int32(width) + file_of.astype(np.int32)
     seen = np.zeros(len(names) * width, dtype=bool)
     seen[pair] = True
-    pairs, frames = np.flatnonzero(seen), (np.cumsum(seen, dtype=np.int64) - 1)[pair]
+    pairs, frames = np.flatnonzero(seen), (np.cumsum(seen, dtype=np.int32) - 1)[pair]
     del name_of, file_of, pair
     known = [Function(names[pair // len(files)], files[pair % len(files)]) for pair in pairs.tolist()]
     timed = {
@@ -276,7 +277,7 @@ def stack_table(
             mode=column[3],
             count=column[4],
             starts=np.asarray(starts, dtype=np.int64),
-            frames=np.asarray(frames, dtype=np.int64),
+            frames=np.asarray(frames, dtype=np.int32),
             foreign=np.zeros(len(columns), dtype=bool),
             part=np.zeros(len(columns), dtype=np.int64),
         ),
@@ -320,7 +321,6 @@ def _told_apart(table: StackTable, by_timer: npt.NDArray[np.bool_]) -> StackTabl
         [f.space == "user" or f.name.startswith(_FROM_USER) for f in table.functions], dtype=bool
     )
     theirs = (table.owner == OWNERS.index("other")) & outside[table.frames[table.starts[:-1]]]
-    # There are millions of frames: each number of theirs has 4 bytes, not 8.
     row = np.repeat(np.arange(len(lengths), dtype=np.int32), lengths)
     place = np.arange(len(table.frames), dtype=np.int32)
     place -= np.repeat(table.starts[:-1].astype(np.int32), lengths)

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache, partial
 from itertools import islice
+from operator import attrgetter
 from typing import Any
 
 from iodyno.analysis.histogram import Histogram
@@ -172,7 +173,7 @@ def fill(
         if not any(_rows_in(trial.manifest, part) for trial in by_name.values()):
             return ()
         found = connection.execute(
-            f'SELECT trial, host, "index", {columns} FROM {sources[part]} ORDER BY trial, host, "index"'
+            f'SELECT trial, host, "index", {columns} FROM {sources[part]}'
         ).fetchnumpy()
         return zip(*(found[name].tolist() for name in found), strict=True)
 
@@ -192,6 +193,9 @@ def fill(
     load = '"window", begin_ns, end_ns, bytes, operations, connections_active, connections_lost'
     for trial, host, index, window, *counts in rows("records", load):
         end_of(trial, host).records.append(Record(index, window, *counts))
+    for each in by_name.values():
+        for host in _hosts_of(each):
+            host.records.sort(key=attrgetter("index"))
     for trial, host, index, name, moved, operations, errors in (
         rows("classes", '"class", bytes, operations, errors') if times else ()
     ):
@@ -201,7 +205,7 @@ def fill(
         rows("histograms", "operation, count, sum_ns, buckets, counts") if times else ()
     ):
         end = end_of(trial, host)
-        found = Histogram(total, sum_ns, tuple(buckets.tolist()), tuple(counts.tolist()))
+        found = Histogram(total, sum_ns, memoryview(buckets), memoryview(counts))
         metric, sensed, label = operation.partition("[")
         if sensed:
             end.sensed_times.setdefault((metric, label.removesuffix("]")), {})[index] = found
@@ -219,7 +223,11 @@ def fill(
     number = number_of(f"list_position({listed(names)}, trial)::BIGINT", '"index"')
     sheets: dict[tuple[str, str], Sheet] = {}
     for host, sensor, numbers, spans_ns, costs_ns, missing in _grouped(
-        connection, sources["sensors"], "host, sensor", among, (number, "span_ns", "cost_ns", "coalesce(missing, '')")
+        connection,
+        sources["sensors"],
+        "host, sensor",
+        among,
+        (number, "span_ns", "cost_ns", "coalesce(missing, '')"),
     ):
         sheets[host, sensor] = sheet = Sheet(numbers, spans_ns, costs_ns, missing)
         for place, readings in sheet.by_trial():

@@ -6,7 +6,7 @@ So they are kept by pair, of many trials together. The readings of a trial are n
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 from itertools import pairwise
 from typing import overload
 

@@ -233,6 +233,11 @@ class PointProfile:
             for place, number in enumerate(wanted)
         ]
 
+    def let_go(self) -> None:
+        """Lets go of the sums of every function in every trial, which are worked out anew when somebody asks again."""
+        for name in ("exclusive", "inclusive", "_own", "_with_calls"):
+            self.__dict__.pop(name, None)
+
     @cached_property
     def folded(self) -> frozenset[int]:
         """Functions of the load's own threads that only call others: all of its time is in each of them, from the begin of a

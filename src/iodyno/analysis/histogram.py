@@ -12,9 +12,11 @@ last.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
+from itertools import accumulate
 
 SUB_BITS = 7
 """Logarithm of the buckets an octave."""
@@ -93,13 +95,18 @@ class Histogram:
         if not self.count:
             return None
         rank = max(1, math.ceil(q * self.count))
-        seen = 0
-        for bucket, count in zip(self.buckets, self.counts, strict=True):
-            if seen + count >= rank:
-                low, high = bounds_of(bucket)
-                return low + (high - 1 - low) * (rank - seen - 0.5) / count if high - low > 1 else float(low)
-            seen += count
-        raise ValueError("the counts of the buckets are fewer than the count of the histogram")
+        place = bisect_left(self._up_to, rank)
+        if place == len(self._up_to):
+            raise ValueError("the counts of the buckets are fewer than the count of the histogram")
+        low, high = bounds_of(self.buckets[place])
+        count = self.counts[place]
+        before = self._up_to[place] - count
+        return low + (high - 1 - low) * (rank - before - 0.5) / count if high - low > 1 else float(low)
+
+    @cached_property
+    def _up_to(self) -> list[int]:
+        """Values in each bucket and all below it."""
+        return list(accumulate(self.counts))
 
 
 @cache

@@ -28,8 +28,7 @@ from iodyno.store.schema import BACKGROUND, MANIFEST, TRIALS, part_file
 
 ROWS_HELD = 500_000
 """Rows that are in memory at a time (chosen: some 50 MB, and sixty trials of the shipped studies; those that are let go are read
-again by each part of a report that asks for them). A quarter of them is read at once, as a query costs as much as a thousand
-rows."""
+again by each part of a report that asks for them). Half of them is read at once, as a query costs as much as a thousand rows."""
 METRICS_USED = frozenset(
     (
         *("arrivals", "block", "cgroup", "connect", "cpu", "cycles", "datagram", "disk", "exact"),
@@ -116,7 +115,7 @@ class HeldRows:
         for other in islice(self._due, 1, None) if self._due and self._due[0] is trial else ():
             if other.name not in self._held:
                 rows += self._rows_in(other.name)
-                if rows > ROWS_HELD // 4:
+                if rows > ROWS_HELD // 2:
                     break
                 wanted.append(other)
         while self._held and self._rows + rows > ROWS_HELD:

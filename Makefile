@@ -38,12 +38,12 @@ help:            ## list the targets
 study: build     ## characterise TCP transmit between two hosts made on this machine; writes and names report.html
 	$(BIN)/iodyno run studies/tcp-transmit.yaml --quick
 
-# Much of it waits: four at a time keep two CPUs busy, and the Rust tests beside. What is marked `alone` has the machine for itself.
+# Much of it waits: six at a time keep two CPUs busy, and the Rust tests beside. What is marked `alone` has the machine for itself.
 test: system-test                           ## everything that CI runs
 	$(MAKE) --no-print-directory -j2 --output-sync=target lint
 	failed=0; \
 	$(RUST) $(CARGO_TEST) $(RUST_BESIDE) --no-fail-fast >$(VENV)/rust-tests 2>&1 & rust=$$!; \
-	$(PYTEST) -m 'not alone' -n 4 --durations=20 || failed=1; \
+	$(PYTEST) -m 'not alone' -n 6 --durations=20 || failed=1; \
 	wait $$rust || failed=1; \
 	cat $(VENV)/rust-tests; \
 	$(RUST) $(CARGO_TEST) $(RUST_ALONE) --no-fail-fast || failed=1; \

@@ -10,6 +10,9 @@ from pathlib import Path
 import hypothesis
 import pytest
 
+# As the command itself has it, before numpy is imported.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 # How long an example takes, and drawing it, is the machine's mood: neither is what a property is about.
 PATIENT = hypothesis.settings(deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
 # The examples of properties are the same in every run, so that a run tells of the change it tests; `make fuzz` draws others.

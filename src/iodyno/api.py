@@ -21,6 +21,7 @@ from iodyno.core.errors import StoreError, TrialError
 from iodyno.core.experiment import Experiment
 from iodyno.core.warnings import Warning
 from iodyno.formats.experiment_file import experiment_text, parse_experiment, read_experiment
+from iodyno.formats.tunable_sections import refuse_unknown
 from iodyno.loads.base.campaign import load_for
 
 if TYPE_CHECKING:
@@ -93,10 +94,10 @@ class Campaign(CampaignFrames):
             )
         shown = Range()
         grid = grid_of(found[0], edges_for(found[:1], shown), shown.scale)
-        drawn = svg.document([(lay_out(grid, {}, Look()), svg.script_data(grid))])
+        picture = svg.document([(lay_out(grid, {}, Look()), svg.script_data(grid))])
         if path is not None:
-            Path(path).write_text(drawn, encoding="utf-8")
-        return drawn
+            Path(path).write_text(picture, encoding="utf-8")
+        return picture
 
     def __repr__(self) -> str:
         return f"Campaign({str(self.folder)!r}, {len(self.summary.points)} points, {len(self.summary.trials)} trials)"
@@ -125,6 +126,7 @@ def read(file: Folder, *, quick: bool = False) -> Experiment:
 
 def plan(experiment: Experiment) -> Design:
     """Plan which trials an experiment runs, in which order. Raises ExperimentError where the design cannot be had."""
+    refuse_unknown(experiment)
     return designs.plan(experiment)
 
 
@@ -144,7 +146,7 @@ def run(
     `destroy`: targets on disks whose content may be lost. Raises AccessError and PreflightError where it cannot begin, and
     TrialError where trials failed for good.
     """
-    design = designs.plan(experiment)
+    design = plan(experiment)
     if resume is None:
         load_for(experiment).refuse(experiment, design)
         refused_points.refuse(experiment, design, experiment.name)

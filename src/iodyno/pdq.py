@@ -19,6 +19,7 @@ from iodyno.analysis.queueing.networks.bounds import bounds
 from iodyno.analysis.queueing.networks.solution import ClassResult, Solution
 from iodyno.analysis.queueing.networks.solve import solve
 from iodyno.core.errors import ExperimentError
+from iodyno.core.invalid import found, invalid
 from iodyno.core.network import Class, ClosedClass, Demand, Discipline, Network, OpenClass, Station
 from iodyno.report.network import report
 
@@ -250,14 +251,14 @@ def _wrong(function: str, what: str) -> ExperimentError:
 
 def _model(function: str) -> _Model:
     if not _models:
-        raise _wrong(function, "found before Init, allowed: Init first")
+        raise _wrong(function, "called before Init: expected Init first")
     return _models[0]
 
 
 def _solution(function: str) -> Solution:
     solution = _model(function).solution
     if solution is None:
-        raise _wrong(function, "found before Solve, allowed: Solve first")
+        raise _wrong(function, "called before Solve: expected Solve first")
     return solution
 
 
@@ -267,7 +268,7 @@ def _unit_s() -> float:
 
 def _text(value: Any, function: str) -> str:
     if not isinstance(value, str) or len(value) > 1000:
-        raise _wrong(function, f"found {_shown(value)}, allowed: a text")
+        raise _wrong(function, invalid(_shown(value), "a text"))
     return value
 
 
@@ -279,32 +280,31 @@ def _number(value: Any, what: str, function: str) -> float:
             found = math.inf
         if 0 <= found < math.inf:
             return found
-    raise _wrong(function, f"found {_shown(value)}, allowed: {what}")
+    raise _wrong(function, invalid(_shown(value), what))
 
 
 def _whole(value: Any, of: str, function: str) -> int:
     found = _number(value, f"a number of {of}", function)
     if found != int(found):
-        raise _wrong(function, f"found {found:g} {of}, allowed: a whole number")
+        raise _wrong(function, f"invalid value: {found:g} {of}; expected a whole number")
     return int(found)
 
 
 def _one_of(value: Any, allowed: Sequence[Constant], function: str) -> Constant:
     if isinstance(value, Constant) and value in allowed:
         return value
-    raise _wrong(function, f"found {_shown(value)}, allowed: {', '.join(one.name for one in allowed)}")
+    raise _wrong(function, invalid(_shown(value), ", ".join(one.name for one in allowed)))
 
 
-def _shown(value: Any) -> str:
-    shown = value.name if isinstance(value, Constant) else repr(value)
-    return shown if len(shown) <= 60 else f"{shown[:57]}..."
+def _shown(value: Any) -> Any:
+    return value.name if isinstance(value, Constant) else value
 
 
 def _new(name: Any, there: Sequence[str] | dict[str, Any], what: str, function: str) -> None:
     if not _text(name, function) or name in there:
         raise _wrong(
             function,
-            f"found the {what} {name!r} twice, allowed: once" if name else f"found a {what} without a name",
+            f"duplicate {what} {name!r}" if name else f"missing name of a {what}",
         )
 
 
@@ -313,7 +313,8 @@ def _known(name: Any, there: dict[str, Any], what: str, function: str) -> str:
         return name
     raise _wrong(
         function,
-        f"found the {what} {_shown(name)}, allowed: {', '.join(there) or f'none yet, create the {what} first'}",
+        f"unknown {what} {found(_shown(name))}: expected "
+        f"{', '.join(there) or f'none yet, create the {what} first'}",
     )
 
 

@@ -35,13 +35,13 @@ def test_what_is_written_keeps_to_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("place", "other", "said"),
     [
-        (("trial",), 7, "trial: found 7, allowed: a valid string"),
-        (("order",), True, "order: found True, allowed: a valid integer"),
-        (("levels", "connections"), None, "levels.connections: found null, allowed: a valid integer or"),
-        (("hosts", "client", "role"), "both", "hosts.client.role: found 'both', allowed: 'send', 'receive'"),
-        (("parts", "series.parquet", "rows"), -1, "parts.series.parquet.rows: found -1, allowed: greater"),
-        (("parts", "more.parquet"), {}, "parts.more.parquet.sha256: found nothing"),
-        (("hosts", "client", "result", "bytes"), [], "hosts.client.result.bytes: found a list, allowed: a valid integer"),
+        (("trial",), 7, "invalid value 7 for trial: expected a valid string"),
+        (("order",), True, "invalid value true for order: expected a valid integer"),
+        (("levels", "connections"), None, "missing value for levels.connections: expected a valid integer or"),
+        (("hosts", "client", "role"), "both", "invalid value 'both' for hosts.client.role: expected 'send', 'receive'"),
+        (("parts", "series.parquet", "rows"), -1, "invalid value -1 for parts.series.parquet.rows: expected greater"),
+        (("parts", "more.parquet"), {}, "missing value for parts.more.parquet.sha256"),
+        (("hosts", "client", "result", "bytes"), [], "invalid value for hosts.client.result.bytes: an empty list; expected a valid integer"),  # noqa: E501
     ],
 )  # fmt: skip
 def test_checks_on_reading_and_the_schema_agree(
@@ -59,5 +59,7 @@ def test_checks_on_reading_and_the_schema_agree(
 
 
 def test_a_key_that_is_not_there_is_named() -> None:
-    assert misfit({}, "manifest") == "schema_version: found nothing, where a value is needed"
-    assert (misfit([], "campaign") or "").endswith("found a list, allowed: a valid dictionary")
+    assert misfit({}, "manifest") == "missing value for schema_version"
+    assert (misfit([], "campaign") or "").endswith(
+        "invalid value: an empty list; expected a valid dictionary"
+    )

@@ -15,11 +15,11 @@ BEGIN = "## Every flowop\n"
 def tables() -> str:
     older = {now: before for before, now in OLDER_FLOWOPS.items()}
     flowops = "".join(
-        f"| `{name}`{f', `{older[name]}`' if name in older else ''} | {kind.help}"
-        f" | {', '.join(f'`{need}`' for need in kind.needs)} |\n"
+        f"- `{name}`{f', `{older[name]}`' if name in older else ''}: {kind.help}"
+        f"{f' (needs {chr(44).join(kind.needs)})' if kind.needs else ''}\n"
         for name, kind in FLOWOPS.items()
     )
-    statements = "".join(f"| `{name}` | {done} |\n" for name, done in STATEMENTS.items() if done != NO_EFFECT)
+    statements = "".join(f"- `{name}`: {done}\n" for name, done in STATEMENTS.items() if done != NO_EFFECT)
     idle = ", ".join(f"`{name}`" for name, done in STATEMENTS.items() if done == NO_EFFECT)
     holders = {
         "flowop": attributes.FLOWOP,
@@ -31,13 +31,11 @@ def tables() -> str:
         "`cvar`": attributes.CUSTOM,
     }
     owned = "".join(
-        f"| {holder} | {', '.join(f'`{name}`' for name in names)} |\n" for holder, names in holders.items()
+        f"- {holder}: {', '.join(f'`{name}`' for name in names)}\n" for holder, names in holders.items()
     )
     return (
-        f"{BEGIN}\nAll of them are carried out.\n\n| flowop | what it does | needs |\n| --- | --- | --- |\n{flowops}\n"
-        f"| of | attributes |\n| --- | --- |\n{owned}\n"
-        f"## Every statement\n\n| statement | what becomes of it |\n| --- | --- |\n{statements}| {idle} | {NO_EFFECT} |\n"
-        "| `foreach` | refused: levels of a factor |\n"
+        f"{BEGIN}\nAll of them are carried out.\n\n{flowops}\n## Every attribute\n\n{owned}\n"
+        f"## Every statement\n\n{statements}- {idle}: {NO_EFFECT}\n- `foreach`: refused: levels of a factor\n"
     )
 
 

@@ -15,14 +15,14 @@ BEGIN = "## Every option\n"
 def tables() -> str:
     return (
         f"{BEGIN}\nCarried out: {named(CARRIED)}.\n\n"
-        f"| refused | why, or what to do instead |\n| --- | --- |\n{by_reason(REFUSED)}\n"
-        f"| named, and without effect | why |\n| --- | --- |\n{by_reason(WITHOUT_EFFECT)}"
+        f"Refused, and why, or what to do instead:\n\n{by_reason(REFUSED)}\n"
+        f"Named, and without effect:\n\n{by_reason(WITHOUT_EFFECT)}"
     )
 
 
 def by_reason(options: Mapping[str, str]) -> str:
     return "".join(
-        f"| {named(name for name, why in options.items() if why == reason)} | {reason} |\n"
+        f"- {named(name for name, why in options.items() if why == reason)}: {reason}\n"
         for reason in dict.fromkeys(options.values())
     )
 

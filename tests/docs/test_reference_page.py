@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ from pydantic.fields import FieldInfo
 
 from iodyno.cli.main import PIPE_CLOSED
 from iodyno.core import errors, quantity
-from iodyno.core.outcome import BYSTANDER, OF_BYSTANDER, OUTCOMES
+from iodyno.core.outcome import OF_BYSTANDER, OUTCOMES
 from iodyno.core.outcome_kind import OutcomeKind
 from iodyno.core.parameter import Parameter
 from iodyno.core.warnings import MEANINGS, WarningCode
@@ -32,6 +32,7 @@ from iodyno.formats.experiment_model import (
     WindowsSection,
 )
 from iodyno.loads.base.workloads import WORKLOADS
+from iodyno.loads.disk.core.outcomes import ONLY_OF_DISKS
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "reference" / "reference.md"
@@ -46,27 +47,35 @@ VARIABLES = {
 
 def page() -> str:
     network = (STREAM, REQUEST_RESPONSE, CONNECT_REQUEST_RESPONSE)
+    on_network, disk, files = (
+        parameter_rows(workloads) for workloads in (network, (WORKLOADS["disk"],), (WORKLOADS["files"],))
+    )
     parts = [
         "# Reference",
         "Made from the code by `tests/docs/test_reference_page.py`, which fails where this page is not what the code says.\n"
-        "Sizes take `KiB`, `kB`, `k`, ...; durations need their unit; rates take `/s`, `k/s`, `M/s`; shares `5%` or `0.05`.",
+        "Sizes take `KiB`, `kB`, `k`, ...; durations need their unit; rates take `/s`, `k/s`, `M/s`; shares `5%` or `0.05`.\n"
+        "The value of a key that is left out is bold, or in brackets.",
         "## An experiment file",
-        table(("key", "what it may be", "left out", "meaning"), section_rows(TopSection)),
+        entries(section_rows(TopSection)),
         "## Hosts",
-        table(("key", "access", "what it may be", "meaning"), host_rows()),
+        entries(host_rows()),
         "## Workloads on a network",
         f"`kind`: {', '.join(f'`{w.name}`' for w in network)}, from `sender` to `receiver`, one host or several each;\n"
         "`between`: `all` of them, or `pairs` ([several hosts](../guides/many-hosts.md)). Where no kind is named, all have"
         " the key.",
-        table(("key", "what it may be", "left out", "meaning"), parameter_rows(network)),
+        entries(on_network),
         "## The workload `disk`",
-        "`hosts`: who does it; `each`: settings of one of them.",
-        table(("key", "what it may be", "left out", "meaning"), parameter_rows((WORKLOADS["disk"],))),
+        "`hosts`: who does it; `each`: settings of one of them. As on a network: "
+        + alike(disk, on_network)
+        + ".",
+        entries([row for row in disk if row not in on_network]),
         "## The workloads `files` and `script`",
         "`files`: `hosts`, `program` a personality of Filebench. `script`: `profile`, `sender`,\n"
         "`receiver`; of the keys of a network it has `path`, `link_*` and `*_quota`.\n"
-        "Variables of personality or profile are keys, too.",
-        table(("key", "what it may be", "left out", "meaning"), parameter_rows((WORKLOADS["files"],))),
+        "Variables of personality or profile are keys, too. `files` has "
+        + alike(files, disk)
+        + " as `disk` has them.",
+        entries([row for row in files if row not in disk]),
         *(
             part
             for name, section in (
@@ -77,16 +86,21 @@ def page() -> str:
             )
             for part in (
                 f"## `{name}`",
-                table(("key", "what it may be", "left out", "meaning"), section_rows(section)),
+                entries(section_rows(section)),
             )
         ),
         "## Outcomes",
-        "`HOST.` stands for the name of a host. For those of a bystander `bystander.` stands before, of several `bystander-1.`"
-        " and so on: " + ", ".join(f"`{name}`" for name in OF_BYSTANDER) + ".",
-        table(("outcome", "unit", "better", "meaning"), outcome_rows()),
+        "`HOST.`: the name of a host; `[HOST.]`: with and without. `{a,b}`: one of the words. ↑, ↓: higher or lower is better.\n"
+        "Classes of CPU time: `usr` user and `sys` system code of the load, `irq` hard and"
+        " `softirq` soft interrupts (`intr`: both), `other` tasks, `idle`.\nA bystander's begin with"
+        " `bystander.`, or `bystander-1.` where there are several: "
+        + ", ".join(f"`{family_name(kinds)}`" for kinds in families(OUTCOMES[name] for name in OF_BYSTANDER))
+        + ".",
+        entries(outcome_rows()),
         "## Warnings",
-        "A warning stands beside a number and never removes one; a trial that is void is kept and does not count.",
-        table(("code", "what it says", "what to do"), warning_rows()),
+        "A warning stands beside a number and never removes one; a trial that is void is kept and does not count.\n"
+        "What to do is in italics.",
+        "\n".join(f"- `{code}`: {meaning}; *{advice}*" for code, (meaning, advice) in MEANINGS.items()),
         "## Exit codes of `iodyno`",
         table(("code", "meaning"), exit_rows()),
         "## Environment variables",
@@ -103,12 +117,32 @@ def table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
     return "\n".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |" for line in lines)
 
 
-def section_rows(section: type[Section]) -> list[tuple[str, str, str, str]]:
+def entries(rows: Iterable[tuple[str, str, str]]) -> str:
+    """Return a list with an entry for each name, its values or unit, and its meaning."""
+    return "\n".join(
+        f"- {name}: {of}. {meaning}" if of else f"- {name}: {meaning}" for name, of, meaning in rows
+    )
+
+
+def alike(rows: Iterable[tuple[str, ...]], others: Collection[tuple[str, ...]]) -> str:
+    return ", ".join(row[0] for row in rows if row in others)
+
+
+def section_rows(section: type[Section]) -> list[tuple[str, str, str]]:
     rows = []
     for name, field in section.model_fields.items():
-        left_out = "needed" if field.is_required() else shown(field)
-        rows.append((f"`{name}`", allowed(field), left_out, str(field.description)))
+        default = "needed" if field.is_required() else shown(field)
+        rows.append((f"`{name}`", with_default(allowed(field), default), str(field.description)))
     return rows
+
+
+def with_default(values: str, default: str) -> str:
+    """Return the values with the default bold where it is one of them, else in brackets behind."""
+    words = values.split(", ")
+    for word in (f"`{default}`", default):
+        if default and word in words:
+            return ", ".join(f"**{each}**" if each == word else each for each in words)
+    return f"{values} ({default})".strip() if default else values
 
 
 def allowed(field: FieldInfo) -> str:
@@ -135,32 +169,25 @@ def shown(field: FieldInfo) -> str:
     return ", ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
 
 
-def host_rows() -> list[tuple[str, str, str, str]]:
+def host_rows() -> list[tuple[str, str, str]]:
     of: dict[str, list[str]] = {}
     fields: dict[str, FieldInfo] = {}
     for access, section in HOST_SECTIONS.items():
         for name, field in section.model_fields.items():
             of.setdefault(name, []).append(access)
             fields.setdefault(name, field)
-    everywhere = len(HOST_SECTIONS)
     rows = []
     for name, field in fields.items():
         if name == "access":
-            rows.append(
-                (
-                    f"`{name}`",
-                    "all",
-                    ", ".join(f"`{a}`" for a in HOST_SECTIONS),
-                    "How the lab reaches the host.",
-                )
-            )
+            words = ", ".join(f"`{access}`" for access in HOST_SECTIONS)
+            rows.append((f"`{name}`", words, "How the lab reaches the host."))
             continue
-        accesses = "all" if len(of[name]) == everywhere else ", ".join(of[name])
-        rows.append((f"`{name}`", accesses, allowed(field), str(field.description)))
+        special = "" if len(of[name]) == len(HOST_SECTIONS) else f" ({', '.join(of[name])})"
+        rows.append((f"`{name}`{special}", allowed(field), str(field.description)))
     return rows
 
 
-def parameter_rows(workloads: tuple[Workload, ...]) -> list[tuple[str, str, str, str]]:
+def parameter_rows(workloads: tuple[Workload, ...]) -> list[tuple[str, str, str]]:
     names = dict.fromkeys(p.name for w in workloads for p in w.parameters)
     return [
         row(name, {w.name: p for w in workloads if (p := w.parameter(name))}, len(workloads))
@@ -168,7 +195,7 @@ def parameter_rows(workloads: tuple[Workload, ...]) -> list[tuple[str, str, str,
     ]
 
 
-def row(name: str, of: Mapping[str, Parameter], workloads: int) -> tuple[str, str, str, str]:
+def row(name: str, of: Mapping[str, Parameter], workloads: int) -> tuple[str, str, str]:
     defaults = {kind: "" if p.default is None else p.show(p.default) for kind, p in of.items()}
     first = next(iter(of.values()))
     if len(set(defaults.values())) == 1:
@@ -177,10 +204,10 @@ def row(name: str, of: Mapping[str, Parameter], workloads: int) -> tuple[str, st
         by_value: dict[str, list[str]] = {}
         for kind, value in defaults.items():
             by_value.setdefault(value, []).append(kind)
-        default = "; ".join(f"{value} ({', '.join(kinds)})" for value, kinds in by_value.items())
+        default = "; ".join(f"{', '.join(kinds)}: {value}" for value, kinds in by_value.items())
     helps = dict.fromkeys(p.help for p in of.values())
     kinds = "" if len(of) == workloads else f" Of {', '.join(f'`{kind}`' for kind in of)}."
-    return f"`{name}`", may_be(first), default, " ".join(helps) + kinds
+    return f"`{name}`", with_default(may_be(first), default), " ".join(helps) + kinds
 
 
 def may_be(parameter: Parameter) -> str:
@@ -195,17 +222,51 @@ def may_be(parameter: Parameter) -> str:
     return f"{low} to {parameter.show(parameter.high)}"
 
 
-def outcome_rows() -> list[tuple[str, str, str, str]]:
-    def named(kind: OutcomeKind) -> str:
-        if kind.per_host and kind.of_trial:
-            return f"`{kind.name}`, `HOST.{kind.name}`"
-        return f"`HOST.{kind.name}`" if kind.per_host else f"`{kind.name}`"
+def outcome_rows() -> list[tuple[str, str, str]]:
+    rows = []
+    for kinds in families(OUTCOMES.values()):
+        first = kinds[0]
+        short = family_name(kinds)
+        host = "" if not first.per_host else "[HOST.]" if first.of_trial else "HOST."
+        unit = "ratio" if first.unit == "1" else first.unit
+        rows.append((f"`{host}{short}`", unit + BETTER[first.better], family_help(kinds)))
+    return rows
 
-    return [(named(k), k.unit, "" if k.better == "none" else k.better, k.help) for k in OUTCOMES.values()]
+
+BETTER = {"none": "", "higher": " ↑", "lower": " ↓"}
+QUANTILE = re.compile(r"(.+_)(mean|p50|p90|p99|p999)(_ns)")
+CLASS = re.compile(r"(cpu_)(usr|sys|irq|softirq|intr|other|idle)(_ratio|_ns_per_kib|_ns_per_operation)")
+OF_A_CLASS = {
+    "_ratio": "Share of the host's CPUs in that class.",
+    "_ns_per_kib": "Part of cpu_ns_per_kib in that class; `other` may be below 0.",
+    "_ns_per_operation": "Part of cpu_ns_per_operation in that class; `other` may be below 0.",
+}
 
 
-def warning_rows() -> list[tuple[str, str, str]]:
-    return [(f"`{code}`", *MEANINGS[code]) for code in WarningCode]
+def families(kinds: Iterable[OutcomeKind]) -> list[list[OutcomeKind]]:
+    """Group outcomes whose names differ in a quantile or in a class of CPU time only."""
+    found: dict[tuple[str, bool], list[OutcomeKind]] = {}
+    for kind in kinds:
+        match = QUANTILE.fullmatch(kind.name) or CLASS.fullmatch(kind.name)
+        key = f"{match[1]}{{}}{match[3]}" if match else kind.name
+        found.setdefault((key, kind.name in ONLY_OF_DISKS), []).append(kind)
+    return list(found.values())
+
+
+def family_name(kinds: list[OutcomeKind]) -> str:
+    matches = [QUANTILE.fullmatch(kind.name) or CLASS.fullmatch(kind.name) for kind in kinds]
+    words = [match[2] for match in matches if match]
+    first = matches[0]
+    if len(kinds) == 1 or first is None:
+        return kinds[0].name
+    return f"{first[1]}{{{','.join(words)}}}{first[3]}"
+
+
+def family_help(kinds: list[OutcomeKind]) -> str:
+    if len(kinds) > 1 and (match := CLASS.fullmatch(kinds[0].name)):
+        return OF_A_CLASS[match[3]]
+    text = kinds[0].help if len(kinds) == 1 else re.sub(r"^(Mean|Median of the|Median) ", "", kinds[0].help)
+    return text if len(kinds) == 1 else text[:1].upper() + text[1:]
 
 
 def exit_rows() -> list[tuple[str, str]]:
@@ -243,7 +304,10 @@ def test_every_variable_that_the_lab_reads_is_named() -> None:
     assert all(f'"{name}"' in code for name in VARIABLES if name != "NAME")
 
 
-def test_every_outcome_of_a_bystander_is_one() -> None:
-    text = PAGE.read_text(encoding="utf-8")
-    assert f"{BYSTANDER}." in text
-    assert all(f"`{name}`" in text for name in OF_BYSTANDER)
+def test_every_outcome_has_one_row() -> None:
+    section = PAGE.read_text(encoding="utf-8").partition("## Outcomes\n")[2].partition("\n## ")[0]
+    cells = "".join(row.split(": ")[0] for row in section.splitlines() if row.startswith("- `"))
+    families_named = re.findall(r"([\w]+){([\w,]+)}(\w+)`", cells)
+    named = [before + word + after for before, words, after in families_named for word in words.split(",")]
+    named += re.findall(r"[`.\]](\w+)`", cells)
+    assert sorted(named) == sorted(OUTCOMES)

@@ -14,26 +14,26 @@ BEGIN = "## Every flowop\n"
 
 def tables() -> str:
     flowops = "".join(
-        f"| `{f.name}` | `{f.mirror}` | {f.meaning} | {f.help}{f' {_sentence(f.note)}' if f.note else ''} |\n"
+        f"- `{f.name}` (`{f.mirror}`): {f.help}{f' {_sentence(f.note)}' if f.note else ''}\n"
         for f in FLOWOPS.values()
     )
     options = "".join(
-        f"| `{o.name}` | {o.kind} | {o.meaning} | {o.help}{f' {_sentence(o.note)}' if o.note else ''} |\n"
+        f"- `{o.name}` ({o.kind}{'' if o.meaning in ('same', 'other') else f', {o.meaning}'}):"
+        f" {o.help}{f' {_sentence(o.note)}' if o.note else ''}\n"
         for o in OPTIONS.values()
         if not o.name.startswith("sctp_") or o.meaning != "same"
     )
     sctp = ", ".join(
         f"`{o.name}`" for o in OPTIONS.values() if o.name.startswith("sctp_") and o.meaning == "same"
     )
-    protocols = "".join(f"| `{name}` | {text} |\n" for name, text in PROTOCOLS.items())
+    protocols = "".join(f"- `{name}`: {text}\n" for name, text in PROTOCOLS.items())
     return (
-        f"{BEGIN}\n| flowop | the other end | against uperf | meaning |\n| --- | --- | --- | --- |\n{flowops}\n"
-        "## Every option\n\n`same`: as in uperf; `other`: with the difference that is named; `ignored`: taken, without a meaning;"
-        " `unsupported`:\na trial with it fails, with the reason.\n\n"
-        f"| option | holds | against uperf | meaning |\n| --- | --- | --- | --- |\n{options}\n"
-        f"The same of SCTP, in kernels that have it: {sctp}. What is not asked for is the kernel's own. An association is made\n"
-        "for each `connect`, and a message goes out whole. All `accept`s get as many streams as the one that asks for most.\n\n"
-        f"## Every protocol\n\n| protocol | what it is |\n| --- | --- |\n{protocols}"
+        f"{BEGIN}\nIn brackets what the other end does.\n\n{flowops}\n"
+        "## Every option\n\n`ignored`: taken, without a meaning; `unsupported`: a trial with it fails, with the reason.\n\n"
+        f"{options}\n"
+        f"Of SCTP, in kernels that have it, as in uperf: {sctp}. An association is made for each `connect`, and a message goes\n"
+        "out whole. All `accept`s get as many streams as the one that asks for most.\n\n"
+        f"## Every protocol\n\n{protocols}"
     )
 
 

@@ -15,7 +15,8 @@ import pytest
 from made_trials import design, even
 
 from iodyno.analysis.cost_model.fit import fit
-from iodyno.analysis.cost_model.study import CostStudy, study
+from iodyno.analysis.cost_model.shown import CostStudy
+from iodyno.analysis.cost_model.study import study
 from iodyno.report.csv import as_csv
 from iodyno.report.figures import FIGURES
 from iodyno.report.json import as_json

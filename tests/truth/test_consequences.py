@@ -9,7 +9,8 @@ import pytest
 from iodyno.analysis.cost_model.consequences import consequences
 from iodyno.analysis.cost_model.data import read_csv
 from iodyno.analysis.cost_model.fit import fit
-from iodyno.analysis.cost_model.study import CostStudy, study
+from iodyno.analysis.cost_model.shown import CostStudy
+from iodyno.analysis.cost_model.study import study
 from iodyno.report.cost_model import cost_section, study_json
 
 COSTS_US = {"fc": 41.10, "nfs": 80.54}

@@ -170,9 +170,9 @@ def test_waits_fall_in_the_order_of_variation() -> None:
 def test_bad_arguments() -> None:
     with pytest.raises(ExperimentError, match=r"unstable at a utilisation of 1\.5"):
         md1(1.5, 1.0)
-    with pytest.raises(ExperimentError, match="found 0 places"):
+    with pytest.raises(ExperimentError, match="invalid value: 0 places"):
         md1k(0.5, 1.0, 0)
-    with pytest.raises(ExperimentError, match="found 129 servers, allowed: 128 at most"):
+    with pytest.raises(ExperimentError, match="invalid value: 129 servers; expected 128 at most"):
         mdc(0.5, 1.0, 129)
     assert md1(0.0, 1.0).response_time_quantile_s(0.99) == 1.0
     assert mdc(0.0, 1.0, 4).response_time_quantile_s(0.99) == 1.0

@@ -113,7 +113,7 @@ def test_the_same_trials_give_the_same_report(folder: Path) -> None:
         (["--outcome", "goodput_bits_per_s", "--cores", "--load", "1k/s", "--target-utilisation", "70%"], "no cost of CPU"),
         (["--unit", "cores"], "the unit of a campaign's outcome is known"),
         (["--at", "size=2KiB"], "size=2KiB is outside of the range 4KiB to 64KiB"),
-        (["--at", "nagle=maybe"], "found 'maybe', allowed: one of on, off"),
+        (["--at", "nagle=maybe"], "invalid value 'maybe': expected one of on, off"),
         (["--formula", "latency ~ size"], "no trial has the outcome"),
     ],
 )  # fmt: skip

@@ -69,7 +69,7 @@ def test_a_share_is_written_as_in_a_table(
 
 def test_a_share_without_its_unit_is_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["model", "cost", str(folder), "--at", "read=50"]) == 2
-    assert "found '50', allowed: a number with its unit, such as 50%" in capsys.readouterr().err
+    assert "invalid value '50': expected a number with its unit, such as 50%" in capsys.readouterr().err
 
 
 def beside_neighbours(folder: Path, **truth: Any) -> dict[str, Estimate]:

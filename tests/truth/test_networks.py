@@ -313,11 +313,11 @@ def test_what_cannot_be_afforded_is_refused_and_auto_approximates() -> None:
 @pytest.mark.parametrize(
     ("network", "said"),
     [
-        (Network((), (OpenClass("a", 1),)), "no station"),
-        (Network((Station("s"),), ()), "no class"),
-        (Network((Station("s"), Station("s")), (OpenClass("a", 1),)), "twice"),
+        (Network((), (OpenClass("a", 1),)), "missing station"),
+        (Network((Station("s"),), ()), "missing class"),
+        (Network((Station("s"), Station("s")), (OpenClass("a", 1),)), "duplicate station"),
         (Network((Station("s", servers=0),), (OpenClass("a", 1),)), "1 server or more"),
-        (Network((Station("s", "qeue"),), (OpenClass("a", 1),)), "allowed: queue, delay"),  # type: ignore[arg-type]
+        (Network((Station("s", "qeue"),), (OpenClass("a", 1),)), "expected queue, delay"),  # type: ignore[arg-type]
         (Network((Station("s", discipline="lifo"),), (OpenClass("a", 1),)), "fcfs"),  # type: ignore[arg-type]
         (Network((Station("s"),), (OpenClass("a", -1),), {"a": {"s": Demand(1)}}), "0/s or more"),
         (Network((Station("s"),), (OpenClass("a", math.nan),), {"a": {"s": Demand(1)}}), "0/s or more"),

@@ -67,7 +67,9 @@ def test_claim_7_the_headline_is_the_cost_at_one_per_cent_reads(
 
 
 def test_claim_7_the_slip_is_not_possible_here(model: CostModel) -> None:
-    with pytest.raises(ExperimentError, match="found '1', allowed: a number with its unit, such as 1%"):
+    with pytest.raises(
+        ExperimentError, match="invalid value '1': expected a number with its unit, such as 1%"
+    ):
         cost_per_operation(model, {"read": "1", "protocol": "nfs"}, load="iops")
 
 

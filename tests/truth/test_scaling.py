@@ -123,10 +123,10 @@ def test_a_mode_switch_is_no_scaling_curve() -> None:
             ((16, 10), (17, 10.5), (18, 11), (19, 11.4), (20, 11.8)),
             "do not tell lambda, sigma and kappa apart",
         ),
-        ((*KVM[:5], (32, 0)), "found 0 at load 32, allowed: rates above 0"),
-        ((*KVM[:5], (32, -1)), "found -1 at load 32"),
-        ((*KVM[:5], (32, math.nan)), "found nan at load 32"),
-        (((0, 5), *KVM), "found 0, allowed: loads above 0"),
+        ((*KVM[:5], (32, 0)), "invalid value: 0 at load 32; expected rates above 0"),
+        ((*KVM[:5], (32, -1)), "-1 at load 32"),
+        ((*KVM[:5], (32, math.nan)), "nan at load 32"),
+        (((0, 5), *KVM), "invalid value 0 for --at: expected loads above 0"),
     ],
 )
 def test_points_that_carry_no_law_are_refused(pairs: Sequence[tuple[float, float]], text: str) -> None:

@@ -230,13 +230,13 @@ def test_more_load_never_makes_it_faster(loads: list[float], servers: int) -> No
         (lambda: mmc(-1.0, 1.0, 8), "load of -1 arrivals/s"),
         (lambda: mmc(math.nan, 1.0, 8), "load of nan"),
         (lambda: mmc(1.0, 0.0, 8), "service time of 0 s"),
-        (lambda: mmc(1.0, 1.0, 0), "found 0 servers"),
+        (lambda: mmc(1.0, 1.0, 0), "invalid value: 0 servers"),
         (lambda: mmck(1.0, 1.0, 8, 7), "7 places in the system for 8 servers"),
         (lambda: erlang_c(3, 3.0), "load of 3 servers on 3"),
         (lambda: erlang_b(-1, 3.0), "-1 servers"),
         (lambda: servers_for_waiting(1.0, 0.0), "share that waits"),
-        (lambda: mm1(0.5, 1.0).response_time_quantile_s(1.0), "found 1.0 as a quantile"),
-        (lambda: mm1(0.5, 1.0).waiting_time_quantile_s(0.0), "found 0.0 as a quantile"),
+        (lambda: mm1(0.5, 1.0).response_time_quantile_s(1.0), "invalid value: 1.0 as a quantile"),
+        (lambda: mm1(0.5, 1.0).waiting_time_quantile_s(0.0), "invalid value: 0.0 as a quantile"),
     ],
 )  # fmt: skip
 def test_bad_arguments_are_one_clear_error(call: Callable[[], object], text: str) -> None:

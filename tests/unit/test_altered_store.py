@@ -82,9 +82,9 @@ def test_a_value_of_another_type_is_a_clean_error_or_none(
 @pytest.mark.parametrize(
     ("place", "other", "said"),
     [
-        (("hosts", "client", "hello", "capabilities"), "x", "hosts.client.hello.capabilities: found 'x', allowed: a valid list"),
-        (("design", "points", 1, "levels"), None, "design.points[1].levels: found null, allowed: a valid dictionary"),
-        (("seed",), True, "seed: found True, allowed: a valid integer"),
+        (("hosts", "client", "hello", "capabilities"), "x", "invalid value 'x' for hosts.client.hello.capabilities: expected a valid list"),  # noqa: E501
+        (("design", "points", 1, "levels"), None, "missing value for design.points[1].levels: expected a valid dictionary"),
+        (("seed",), True, "invalid value true for seed: expected a valid integer"),
     ],
 )  # fmt: skip
 def test_the_file_and_the_key_are_named(
@@ -113,7 +113,7 @@ def test_a_manifest_that_was_altered_costs_its_trial_only(
         file.write_text(text)
     trials = {trial["trial"]: trial for trial in json.loads(capsys.readouterr().out)["trials"]}
     assert trials["00001-1"]["status"] == "damaged"
-    assert "hosts.client.cpus: found '0', allowed: a valid list" in trials["00001-1"]["reason"]
+    assert "invalid value '0' for hosts.client.cpus: expected a valid list" in trials["00001-1"]["reason"]
     assert trials["00000-1"]["status"] == "finished"
 
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import inspect
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import iodyno
+from iodyno.core.factor import Factor
 
 FILE = """
 name: api
@@ -98,3 +100,25 @@ def test_what_is_wrong_is_raised(tmp_path: Path) -> None:
     with pytest.raises(iodyno.ExperimentError) as wrong:
         iodyno.read(file)
     assert "nosuch" in str(wrong.value) and "replicates" in str(wrong.value)
+
+
+@pytest.mark.parametrize(
+    ("factor", "said"),
+    [
+        (Factor("sise", (1024, 65536)), "factors.sise: unknown parameter 'sise' of the workload stream: expected one of "),
+        (Factor("client.mtuu", (1500,)), "factors.client.mtuu: unknown tunable 'mtuu' of a host: expected "),
+        (
+            Factor("size", (1024,), {"windw": (4096,)}),
+            "factors.size.together.windw: unknown parameter 'windw' of the workload stream: expected ",
+        ),
+    ],
+)  # fmt: skip
+def test_a_factor_that_nothing_has_is_the_error_of_a_file(
+    experiment: iodyno.Experiment, tmp_path: Path, factor: Factor, said: str
+) -> None:
+    wrong = replace(experiment, factors=(factor,))
+    for use in (iodyno.plan, lambda asked: iodyno.run(asked, into=tmp_path / "none")):
+        with pytest.raises(iodyno.ExperimentError) as refused:
+            use(wrong)
+        assert str(refused.value).startswith(said)
+    assert not (tmp_path / "none").exists()

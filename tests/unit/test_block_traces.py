@@ -64,16 +64,16 @@ def test_iosnoop_is_read_by_its_names() -> None:
     [
         ("", "is no text of blkparse"),
         ("COMM PID TYPE DEV BLOCK BYTES LATms\nx 1 R 8,0 1 512 1\n", "has no column STARTs"),
-        (SNOOP + "junk\n", "t:5: found 'junk', needed: a line with STARTs"),
+        (SNOOP + "junk\n", "t:5: invalid value 'junk': expected a line with STARTs"),
         (BLKPARSE.replace(" D ", " X ").replace(" Q ", " X "), "has no read and no write"),
-        ("8,0 1 1 0.0 1 D R 1 + 99999999 [x]\n", "allowed: up to 1 GiB"),
+        ("8,0 1 1 0.0 1 D R 1 + 99999999 [x]\n", "expected up to 1 GiB"),
         (
             BLKPARSE.replace("2048 + 8 [fio]\n  8,0    1        3", "2048\n  8,0    1        3"),
-            "t:2: found '8,0",
+            "t:2: invalid value '8,0",
         ),
         (
             "8,0 1 1 0.0 1 D R 1 + 8 [x]\n8,0 1 2 0.1\n",
-            "t:2: found '8,0 1 2 0.1', needed: a line with dev cpu",
+            "t:2: invalid value '8,0 1 2 0.1': expected a line with dev cpu",
         ),
     ],
 )
@@ -108,7 +108,7 @@ def test_offsets_of_two_devices_are_not_those_of_one_target() -> None:
         (200_000, "read", 8192 * 512),
     ]
     assert found.without == "1 of another device, 1 of kind discard"
-    with pytest.raises(ExperimentError, match="found 'sda', allowed: a device of the trace: 8,16"):
+    with pytest.raises(ExperimentError, match="invalid value 'sda': expected a device of the trace: 8,16"):
         parse_trace(TWO_DEVICES, device="sda")
     with pytest.raises(ExperimentError, match="which names none"):
         parse_trace(SOLARIS, device="sda")
@@ -192,7 +192,7 @@ def test_timing_is_kept_scaled_or_left_out() -> None:
     assert replay_of(operations, {"timing": "slower(2)"})["at_ns"] == [0, 300_002, 600_000]
     assert replay_of(operations, {"timing": "none"})["at_ns"] == []
     assert checked_timing("faster( 1.5 )") == "faster(1.5)"
-    with pytest.raises(ValueError, match="allowed: original"):
+    with pytest.raises(ValueError, match="expected original"):
         checked_timing("faster(0)")
 
 

@@ -53,6 +53,6 @@ def test_what_is_only_written_and_would_not_stay_is_left_out() -> None:
 
 
 def test_wrong_data_is_certain() -> None:
-    found = alone.told(TrialError("wrong data at offset 4096 of it: expected", code="target"))
+    found = alone.classified(TrialError("wrong data at offset 4096 of it: expected", code="target"))
     assert found.code == alone.WRONG_DATA and found.code in CERTAIN
-    assert alone.told(TrialError("it is gone", code="target")).code == "target"
+    assert alone.classified(TrialError("it is gone", code="target")).code == "target"

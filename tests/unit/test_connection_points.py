@@ -56,8 +56,8 @@ def test_what_can_be_together_is_taken(settings: str, more: str) -> None:
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ("transport: udp, response_size: 70000", "bystander.response_size: found 70000"),
-        ("rate: 100, arrivals: closed", "bystander.rate: has no effect here"),
+        ("transport: udp, response_size: 70000", "invalid value '70000"),
+        ("rate: 100, arrivals: closed", "bystander.rate: can only be used with arrivals"),
         (
             "queue_depth: 4",
             "bystander.queue_depth: the load cannot be made with 4 requests in flight",
@@ -95,8 +95,9 @@ def test_a_bystander_is_looked_at_on_the_path_of_the_points(more: str, most: str
         return
     with pytest.raises(ExperimentError) as raised:
         parse_experiment(text, file="FILE")
-    assert f"bystander.response_size: found 3000B from a server by segments, allowed: {most}" in str(
-        raised.value
+    assert (
+        f"invalid value for bystander.response_size: 3000B from a server by segments; expected {most}"
+        in str(raised.value)
     )
 
 
@@ -114,8 +115,8 @@ def test_a_tunable_that_is_wrong_for_workload_and_bystander_is_told_once() -> No
 def test_calls_for_several_datagrams_are_refused_by_their_own_word(end: str, way: str) -> None:
     with pytest.raises(ExperimentError) as raised:
         checked(FILE.format(settings=f"{end}: {way}", more=""))
-    found = "" if way == "segments" else f"found {way}: "
-    assert f"workload.{end}: {found}the load cannot be made with" in str(raised.value)
+    value = "" if way == "segments" else f"invalid value {way!r} for "
+    assert f"{value}workload.{end}: the load cannot be made with" in str(raised.value)
 
 
 def test_points_that_a_design_names_are_looked_at_when_it_is_planned(tmp_path: Path) -> None:
@@ -125,7 +126,7 @@ def test_points_that_a_design_names_are_looked_at_when_it_is_planned(tmp_path: P
     file.write_text(FILE.format(settings="", more=more))
     with pytest.raises(ExperimentError) as raised:
         planned(str(file))
-    assert f"{file}:5" in str(raised.value) and "found packet_v3 with transport tcp" in str(raised.value)
+    assert f"{file}:5" in str(raised.value) and ": packet_v3 with transport tcp" in str(raised.value)
 
 
 def test_a_list_of_outcomes_stands_once_and_the_nearest_name_first() -> None:
@@ -133,9 +134,9 @@ def test_a_list_of_outcomes_stands_once_and_the_nearest_name_first() -> None:
     with pytest.raises(ExperimentError) as raised:
         parse_experiment(text, file="FILE")
     _, near, far, again, *_ = str(raised.value).splitlines()
-    assert "found 'goodput_bit'; did you mean goodput_bits_per_s? allowed: goodput_bits_per_s and " in near
+    assert "invalid value 'goodput_bit' for outcomes[0]: expected goodput_bits_per_s and " in near
     assert "HOST.cpu_ns_per_operation" in far
-    assert again.endswith("found 'yyyy', allowed: as above")
+    assert again.endswith("invalid value 'yyyy' for outcomes[2]: expected as above")
 
 
 @pytest.mark.parametrize("end", ["client_engine", "server_engine"])
@@ -161,4 +162,6 @@ def test_a_ring_is_refused_where_it_cannot_reach_the_server(
         return
     with pytest.raises(ExperimentError) as raised:
         checked(text)
-    assert f"FILE:5: workload.{end}: found packet_v3" in str(raised.value) and said in str(raised.value)
+    assert f"FILE:5: invalid value 'packet_v3' for workload.{end}: " in str(raised.value) and said in str(
+        raised.value
+    )

@@ -120,14 +120,14 @@ def test_one_replicate_says_what_it_can_and_cannot(
         (lambda lines: [lines[0], *(f"{line.rpartition(',')[0]},5" for line in lines[1:])], "all 24 values of cost are equal"),
         (lambda lines: lines[:1], "found no trials"),
         (lambda lines: [lines[0], *(f"{line.rpartition(',')[0]}," for line in lines[1:])], "found no trial with a value of cost"),
-        (lambda lines: lines[:3], "a model needs at least 3"),
-        (lambda lines: [*lines[:4], lines[4] + ",7", *lines[5:]], "trials.csv:5: found 7 cells, the first line has 6"),
+        (lambda lines: lines[:3], "expected 3 or more"),
+        (lambda lines: [*lines[:4], lines[4] + ",7", *lines[5:]], "trials.csv:5: invalid value: 7 cells; expected 6"),
         (lambda lines: [*lines[:2], lines[2].replace("1KiB", "1ms"), *lines[3:]], "units are mixed in column size"),
         (lambda lines: [*lines[:2], lines[2].replace("1KiB", "1"), *lines[3:]], "units are mixed in column size"),
         (lambda lines: [*lines[:2], lines[2].replace("1KiB", ""), *lines[3:]], "trials.csv:3: the level of size is missing"),
         (lambda lines: [*lines[:2], lines[2].replace("1KiB", "big"), *lines[3:]], "units are mixed in column size"),
-        (lambda lines: [*lines[:2], lines[2].rpartition(",")[0] + ",fast", *lines[3:]], "found 'fast' in column cost"),
-        (lambda lines: [*lines[:2], lines[2].rpartition(",")[0] + ",inf", *lines[3:]], "allowed: a finite number"),
+        (lambda lines: [*lines[:2], lines[2].rpartition(",")[0] + ",fast", *lines[3:]], "'fast' in column cost"),
+        (lambda lines: [*lines[:2], lines[2].rpartition(",")[0] + ",inf", *lines[3:]], "expected a finite number"),
         (lambda lines: [lines[0].replace("read [%]", "size"), *lines[1:]], "'size' stand there twice"),
         (lambda lines: [line.replace("udp", "tcp").replace("8KiB", "1KiB").replace(",100,", ",0,") for line in lines],
          "no factor has two levels"),
@@ -154,23 +154,23 @@ def test_bad_data_have_one_clear_error(
         (["--formula", "cost ~ I(size**2) + size"], "cannot tell these terms apart: size^2 = intercept"),
         (["--formula", "cost ~ 0 + size + protocol"], "without an intercept"),
         (["--formula", "cost ~ 1"], "the formula has no term"),
-        (["--formula", "time ~ size", "--outcome", "cost"], "found 'time' in --formula and 'cost' in --outcome"),
+        (["--formula", "time ~ size", "--outcome", "cost"], "invalid value 'cost' for --outcome: --formula has 'time'"),
         (["--outcome", "time"], "there is no column 'time'"),
         (["--at", "size=64KiB"], "size=64KiB is outside of the range 1KiB to 8KiB"),
         (["--at", "size=4"], "size=4B is outside of the range"),
-        (["--at", "read=50"], "found '50', allowed: a number with its unit, such as 50%"),
-        (["--at", "protocol=sctp"], "found 'sctp', allowed: one of tcp, udp"),
-        (["--at", "protocol=tcp:70%+udp:20%"], "the shares add up to 90%, allowed: 100%"),
+        (["--at", "read=50"], "invalid value '50': expected a number with its unit, such as 50%"),
+        (["--at", "protocol=sctp"], "invalid value 'sctp': expected one of tcp, udp"),
+        (["--at", "protocol=tcp:70%+udp:20%"], "the shares add up to 90%; expected 100%"),
         (["--at", "mtu=9000"], "has no factor mtu"),
-        (["--at", "size"], "allowed: NAME=LEVEL"),
+        (["--at", "size"], "expected NAME=LEVEL"),
         (["--at", "size=1KiB,size=8KiB"], "size stands there twice"),
-        (["--ratio", "protocol=tcp"], "--ratio: found 'protocol=tcp'"),
+        (["--ratio", "protocol=tcp"], "invalid value 'protocol=tcp'"),
         (["--per", "size"], "cost is per operation already"),
         (["--cores"], "--load: --cores needs a load and how busy a core may be"),
         (["--cores", "--load", "1k/s"], "--target-utilisation: --cores needs"),
-        (["--cores", "--load", "1k/s", "--target-utilisation", "100%"], "found a target utilisation of 100 %"),
-        (["--cores", "--load", "1k/s", "--target-utilisation", "0.7"], "allowed: a share in per cent"),
-        (["--cores", "--load", "fast", "--target-utilisation", "70%"], "allowed: a rate per second"),
+        (["--cores", "--load", "1k/s", "--target-utilisation", "100%"], "invalid value for --target-utilisation: a target utilisation of 100 %"),  # noqa: E501
+        (["--cores", "--load", "1k/s", "--target-utilisation", "0.7"], "expected a share in per cent"),
+        (["--cores", "--load", "fast", "--target-utilisation", "70%"], "expected a rate per second"),
         (["--load", "1k/s"], "a load and a target are for --cores"),
         (["--unit", "furlongs", "--cores", "--load", "1k/s", "--target-utilisation", "70%"], "it is no cost of CPU"),
     ],
@@ -208,8 +208,8 @@ def test_more_terms_than_trials_are_refused(tmp_path: Path) -> None:
 
 def test_neither_and_both_sources_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = written(tmp_path, table())
-    assert "found neither a campaign nor --csv" in shown(capsys)[2]
-    assert "found a campaign and --csv" in shown(capsys, str(tmp_path), "--csv", str(path))[2]
+    assert "missing: a campaign, or --csv" in shown(capsys)[2]
+    assert "a campaign cannot be used with --csv" in shown(capsys, str(tmp_path), "--csv", str(path))[2]
     assert shown(capsys, str(tmp_path))[0] == 6
     assert shown(capsys, "--csv", str(tmp_path / "none.csv"))[0] == 6
 

@@ -172,7 +172,7 @@ def test_a_column_that_is_nearly_the_name_of_a_missing_factor_is_a_mistake(made:
     (made.parent / "design.csv").write_text(
         "sise,nagle,connections,congestion_control,think\n1KiB,on,1,reno,0s\n"
     )
-    with pytest.raises(ExperimentError, match="did you mean size"):
+    with pytest.raises(ExperimentError, match="did you mean 'size'"):
         planned(str(made), design={"kind": "csv", "file": "design.csv"})
 
 
@@ -322,10 +322,10 @@ def test_the_plan_says_what_is_aliased(made: Path) -> None:
     [
         (["--noise", "five"], "a share above 0"),
         (["--noise", "0"], "a share above 0"),
-        (["--noise", "5%", "--noise-from", "x"], "one of them"),
+        (["--noise", "5%", "--noise-from", "x"], "--noise cannot be used with --noise-from"),
         (["--outcome", "x"], "--noise-from"),
         (["--design", "factorial"], "factorial"),
-        (["--resolution", "5"], "no option of the design full_factorial"),
+        (["--resolution", "5"], "can only be used with fractional, not with full_factorial"),
         (["--noise-from", "nowhere"], "nowhere"),
         (["--augment", "nowhere"], "nowhere"),
         (["--design-file", "nowhere.csv"], "nowhere.csv"),
@@ -344,7 +344,9 @@ def test_a_run_has_no_use_for_a_model_of_another_design(made: Path) -> None:
 
 
 def test_a_rule_on_a_wrong_design_is_told_with_file_and_line(made: Path) -> None:
-    with pytest.raises(ExperimentError, match=r"made\.yaml:\d+: design\.runs: found 12 runs") as raised:
+    with pytest.raises(
+        ExperimentError, match=r"made\.yaml:\d+: invalid value for design\.runs: 12 runs"
+    ) as raised:
         said("run", str(made), "--design", "fractional", "--runs", "12", "--until", "ratio(nagle) > 1.5")
     assert raised.value.advice
 

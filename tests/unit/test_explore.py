@@ -14,7 +14,7 @@ import pytest
 from iodyno.analysis.cost_model.coding import FactorScale
 from iodyno.analysis.cost_model.data import CostData
 from iodyno.analysis.cost_model.screening import judged
-from iodyno.cli.explore import _told
+from iodyno.cli.explore import _effects
 from iodyno.core.errors import ExperimentError
 from iodyno.core.experiment import Experiment
 from iodyno.designs import adaptive
@@ -62,7 +62,7 @@ def test_five_factors_are_screened_and_four_are_not() -> None:
     assert (few.name, few.design["resolution"]) == ("resolve", 5)
     # Three in the middle; it is visited with each of two words.
     assert few.design["centre_points"] == 1
-    with pytest.raises(ExperimentError, match="number of factors with two levels or more: 1, needed: 2"):
+    with pytest.raises(ExperimentError, match="1 factors with two levels or more; expected 2"):
         adaptive.first(experiment("factors: {size: [1KiB, 64KiB]}"))
 
 
@@ -137,7 +137,7 @@ def test_an_effect_is_a_ratio_and_no_share_below_nothing() -> None:
     assert found.noise_ratio is not None and found.noise_ratio < 0.05
     nagle = next(one for one in found.effects if one.factors == ("nagle",))
     assert size.matters(0.1) and not nagle.matters(0.1)
-    line = next(line for line in _told(Done(None, Path(), 12, data, found), 0.05) if "size:" in line)  # type: ignore[arg-type]
+    line = next(line for line in _effects(Done(None, Path(), 12, data, found), 0.05) if "size:" in line)  # type: ignore[arg-type]
     assert line.strip().startswith("size: x 0.04")
 
 
@@ -178,11 +178,11 @@ def test_a_known_truth_is_found_in_stages_and_an_exploration_goes_on_where_it_wa
 @pytest.mark.parametrize(
     ("more", "words", "expected"),
     [
-        ("factors: {size: [1KiB, 64KiB]}", (), "number of factors with two levels or more: 1, needed: 2"),
+        ("factors: {size: [1KiB, 64KiB]}", (), "1 factors with two levels or more; expected 2"),
         (FIVE + "until: ratio(nagle) > 1.5", (), "decides itself what is run"),
-        (FIVE, ("--least", "x"), "allowed: a share above 0, such as 5% or 0.05"),
+        (FIVE, ("--least", "x"), "expected a share above 0, such as 5% or 0.05"),
         (FIVE, ("--resume", "nowhere"), "is no exploration"),
-        (FIVE, ("--outcome", "cpu_ns_per_kb"), "did you mean cpu_ns_per_kib?"),
+        (FIVE, ("--outcome", "cpu_ns_per_kb"), "did you mean 'cpu_ns_per_kib'?"),
     ],
 )
 def test_bad_input_is_one_error(more: str, words: tuple[str, ...], expected: str, tmp_path: Path) -> None:
@@ -216,5 +216,9 @@ def test_of_a_script_no_stage_begins_that_has_a_point_which_cannot_be_carried_ou
     file = tmp_path / "script.yaml"
     file.write_text(text + PROFILE.replace("LEVELS", "1, 100000"), encoding="utf-8")
     ran = run(tmp_path, file)
-    assert ran.returncode == 2 and "found 100000, allowed:" in ran.stderr and "factors.n" in ran.stderr
+    assert (
+        ran.returncode == 2
+        and "invalid value '100000' for factors.n: expected" in ran.stderr
+        and "factors.n" in ran.stderr
+    )
     assert not [*tmp_path.glob("many-exploration*")], "refused before anything is made"

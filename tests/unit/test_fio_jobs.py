@@ -307,7 +307,7 @@ def test_jobs_of_one_name_are_chosen_by_the_names_that_are_shown() -> None:
     assert [[job.line for job in chosen(read, [level])] for level in levels] == [[3], [4], [7]]
     assert [job.line for job in chosen(read, ["Rand Read-3"])] == [7]
     assert jobs_of(read)[1].settings["target"].endswith("/Rand Read.0.0")  # as in fio, where they share it
-    with pytest.raises(ExperimentError, match="allowed: Rand Read, Rand Read-2, Rand Read-3"):
+    with pytest.raises(ExperimentError, match="expected Rand Read, Rand Read-2, Rand Read-3"):
         chosen(read, ["Rand-Read-4"])
 
 

@@ -28,7 +28,7 @@ from iodyno.loads.disk.fio import numbers
 )
 def test_sizes_may_be_computed(written: str, value: int | None) -> None:
     if value is None:
-        with pytest.raises(ValueError, match="allowed"):
+        with pytest.raises(ValueError, match="expected"):
             numbers.size(written + ")")
     else:
         assert numbers.size(written) == value
@@ -50,7 +50,7 @@ def test_sizes_may_be_computed(written: str, value: int | None) -> None:
 def test_what_fio_reads_as_something_else_than_it_says_is_refused(
     read: Callable[[str], int], written: str, to_fio: str
 ) -> None:
-    with pytest.raises(ValueError, match=f"found '{written}', which is {to_fio} to fio, allowed: a "):
+    with pytest.raises(ValueError, match=f"invalid value '{written}': it is {to_fio} to fio; expected a "):
         read(written)
 
 
@@ -64,7 +64,7 @@ def test_times_may_be_computed_and_are_whole_seconds_then(written: str, ms: int)
 
 @pytest.mark.parametrize("written", ["70%", "70.5", "-1", "101"])
 def test_a_share_is_a_whole_number_as_fio_reads_no_other(written: str) -> None:
-    with pytest.raises(ValueError, match="allowed: 0 to 100"):
+    with pytest.raises(ValueError, match="expected 0 to 100"):
         numbers.whole_percent(written)
 
 

@@ -247,7 +247,7 @@ def test_loads_to_hold_out_as_they_are_written() -> None:
     assert held_out(loads, "largest:2") == (48, 64)
     assert held_out(loads, "third") == (2, 16, 48)
     for wrong in ("largest:9", "largest:x", "some"):
-        with pytest.raises(ExperimentError, match="allowed: loads with commas between, third, or largest:2"):
+        with pytest.raises(ExperimentError, match="expected loads with commas between, third, or largest:2"):
             held_out(loads, wrong)
     with pytest.raises(ExperimentError, match="no load is 5; there are: 1, 2, 4"):
         fit_line(line(closed_queue(), (1e-4, 1e-3), CLIENTS), "operations_per_s", "1/s", hold_out=(5,))
@@ -376,15 +376,23 @@ def test_usl_from_a_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
         ("threads,rate\n", [], "there is no line after the header"),
         ("1,1180\n2,2300\n", [], "the first line has numbers (1,1180), and must name the columns"),
         ("threads\n1\n", [], "one column (threads) where two are needed"),
-        (TABLE.replace("4400", "4.4k"), [], "line 4: packets_per_s: found '4.4k', allowed: a number"),
-        (TABLE.replace("4400", ""), [], "line 4: packets_per_s: found '', allowed: a number"),
-        (TABLE.replace("4400", "0"), [], "line 4: packets_per_s: found 0, allowed: more than 0"),
-        (TABLE.replace("4400", "nan"), [], "line 4: packets_per_s: found 'nan'"),
-        (TABLE.replace("4,4400", "4"), [], "line 4: found 1 cells where the header has 2"),
+        (
+            TABLE.replace("4400", "4.4k"),
+            [],
+            "line 4: invalid value '4.4k' for packets_per_s: expected a number",
+        ),
+        (TABLE.replace("4400", ""), [], "line 4: invalid value '' for packets_per_s: expected a number"),
+        (TABLE.replace("4400", "0"), [], "line 4: invalid value 0 for packets_per_s: expected more than 0"),
+        (TABLE.replace("4400", "nan"), [], "line 4: invalid value 'nan' for packets_per_s"),
+        (TABLE.replace("4,4400", "4"), [], "line 4: invalid value: 1 cells; expected 2"),
         (TABLE, ["--columns", "N,X"], "no column is called 'N'; there are: threads, packets_per_s"),
-        (TABLE, ["--columns", "N"], "found 1 names, allowed: the load's and the rate's"),
-        (TABLE, ["--at", "x"], "found 'x', allowed: numbers with commas between"),
-        (TABLE, ["--at", "0"], "found 0, allowed: loads above 0"),
+        (
+            TABLE,
+            ["--columns", "N"],
+            "invalid value for --columns: 1 names; expected the load's and the rate's",
+        ),
+        (TABLE, ["--at", "x"], "invalid value 'x' for --at: expected numbers with commas between"),
+        (TABLE, ["--at", "0"], "invalid value 0 for --at: expected loads above 0"),
         (TABLE, ["--at", "64"], "N = 64 lies beyond the greatest load measured, 32"),
         (TABLE, ["c"], "name the points once: a campaign or a table"),
     ],

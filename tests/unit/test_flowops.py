@@ -99,9 +99,9 @@ def test_the_report_has_a_row_for_each_flowop_and_the_summary_line(
         (("files: 20", "fils: 20"), "fils"),
         (("program: p.f", "program: q.f"), "q.f"),
         (("p.f, files: 20", "p.f"), None),
-        (("threads: [1, 4]", "threads: [1, -4]"), "found -4"),
+        (("threads: [1, 4]", "threads: [1, -4]"), "invalid value -4"),
         (("program: p.f, ", ""), "the file of a personality, or its text"),
-        (("hosts: client", "hosts: server"), "found 'server', allowed: client"),
+        (("hosts: client", "hosts: server"), "invalid value 'server' for workload.hosts: expected client"),
     ],
 )
 def test_a_mistake_in_the_experiment_is_one_error(
@@ -127,13 +127,13 @@ def test_the_commands_take_a_personality_and_refuse_what_is_not_for_it(
     assert code == 0, shown
     assert "threads: [2]" in shown
     for words, needed in (
-        (("run", file, "--resume", str(tmp_path)), "--resume and a design with an experiment file"),
-        (("check", file, "--section", "x"), "allowed: with a job file of fio"),
-        (("check", job, "--set", "a=1"), "allowed: with a personality of Filebench"),
-        (("check", job, "--section", "k"), "found no job k, allowed: j"),
+        (("run", file, "--resume", str(tmp_path)), "--resume and a design cannot be used with"),
+        (("check", file, "--section", "x"), "can only be used with a job file of fio"),
+        (("check", job, "--set", "a=1"), "can only be used with a personality of Filebench"),
+        (("check", job, "--section", "k"), "unknown job k: expected j"),
         (
             ("check", file, "--set", "thread=3"),
-            "has no variable $thread, allowed: files, threads; did you mean threads?",
+            "expected files, threads; did you mean 'threads'?",
         ),
     ):
         code, shown = command(capsys, *words)

@@ -22,7 +22,7 @@ from iodyno.analysis.heat_map.findings import examine
 from iodyno.core.grid import Grid
 from iodyno.report.heat_map import axis, colour, pixels, svg
 from iodyno.report.heat_map.difference import changes_of, lay_out_difference
-from iodyno.report.heat_map.layout import OVERLAYS, Look, drawn_counts, frame_of, lay_out, place_of, wrapped
+from iodyno.report.heat_map.layout import OVERLAYS, Look, cell_counts, frame_of, lay_out, place_of, wrapped
 from iodyno.report.heat_map.page import page, policy
 from iodyno.report.heat_map.picture import Cells
 from iodyno.report.heat_map.png import png
@@ -121,7 +121,7 @@ def test_each_cell_that_has_events_is_drawn_and_no_other(
     made = counted(events, linear(10.0, rows), 12)
     root = ET.fromstring(document(made, Look(colour_scale=scale)))
     frame = frame_of(made)
-    counts = drawn_counts(made, frame)
+    counts = cell_counts(made, frame)
     assert sum(counts.values()) == len(events)
     assert set(cells_of(root)) == {(column, frame.rows - 1 - row) for column, row in counts}
     data = json.loads(root.find(f".//{NAMESPACE}metadata").text or "")  # type: ignore[union-attr]
@@ -227,7 +227,7 @@ def test_the_page_allows_its_own_script_alone(grid: Grid) -> None:
 
 
 def test_the_legend_names_its_scale_and_counts(grid: Grid) -> None:
-    most = max(drawn_counts(grid, frame_of(grid)).values())
+    most = max(cell_counts(grid, frame_of(grid)).values())
     for scale in colour.SCALES:
         text = document(grid, Look(colour_scale=scale))
         assert f"events in a cell ({scale} scale)" in text and f">{most}</text>" in text

@@ -272,15 +272,15 @@ def test_two_campaigns_are_subtracted(
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (("-o", "heat.gif"), "allowed: names that end in .svg, .html, .png"),
+        (("-o", "heat.gif"), "expected names that end in .svg, .html, .png"),
         (("-o", "/nowhere/at/all/heat.svg"), "cannot be written"),
-        (("--lines", "p17"), "found 'p17', allowed: p50, p99, p99.9, max, none"),
-        (("--column", "wide"), "--column: found"),
+        (("--lines", "p17"), "invalid value 'p17' for --lines: expected p50, p99, p99.9, max, none"),
+        (("--column", "wide"), "for --column: expected"),
         (("--limit", "3"), "belongs to --outliers"),
         (("--by", "size"), "is an option of a campaign"),
         (("--minus", "/nowhere.txt"), "/nowhere.txt"),
         (("--max", "much"), "much"),
-        (("--time-unit", "weeks"), "found 'weeks', allowed: s, ms, us, ns"),
+        (("--time-unit", "weeks"), "invalid value 'weeks' for --time-unit: expected one of s, ms, us, ns"),
         (("--from", "100"), "no event"),
     ],
 )
@@ -310,14 +310,17 @@ def test_the_points_of_a_small_campaign_stand_side_by_side(
     ("words", "says"),
     [
         (("--minus", "."), "the campaign has 2 points: which one?"),
-        (("--point", "connections=4", "--operation", "erase"), "found 'erase', allowed: read, write"),
+        (
+            ("--point", "connections=4", "--operation", "erase"),
+            "invalid value 'erase' for --operation: expected read, write",
+        ),
         (("--point", "connections=4", "--clock", "response"), "belongs to an open loop"),
-        (("--by", "colour"), "is no factor of this campaign; allowed: connections"),
-        (("--trial", "t99"), "found 't99'; finished trials are"),
+        (("--by", "colour"), "unknown factor 'colour' of this campaign: expected connections"),
+        (("--trial", "t99"), "unknown trial 't99': finished trials are"),
         (("--sub-second",), "is an option of a trace"),
         (("--column", "1"), "columns are its record intervals"),
         (("--point", "p01", "--min", "2ms", "--max", "1ms"), "is not above --min"),
-        (("--point", "p01", "--from", "soon"), "allowed: seconds after the begin"),
+        (("--point", "p01", "--from", "soon"), "expected seconds after the begin"),
         (("--point", "p01", "--from", "1000"), "there is no event to draw"),
     ],
 )

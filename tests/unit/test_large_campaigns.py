@@ -87,7 +87,7 @@ def test_any_trial_can_be_shown(made: Path, tmp_path: Path) -> None:
 def test_a_trial_that_is_not_there_is_named(made: Path) -> None:
     done = CliRunner().invoke(iodyno, ["report", str(made), "--trials", "00003-1,00044-1"])
     assert done.exit_code != 0
-    assert "found '00044-1'; finished trials are 00000-1, 00001-1, 00002-1, 00003-1 ..." in str(
+    assert "unknown trial '00044-1': finished trials are 00000-1, 00001-1, 00002-1, 00003-1 ..." in str(
         done.exception
     )
 

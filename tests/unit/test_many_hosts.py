@@ -52,7 +52,7 @@ def test_hosts_with_machines_of_their_own_have_costs_of_their_own_and_one_togeth
 def test_an_end_of_several_hosts_is_one_in_tables_with_a_row_for_each_beside(
     summary: CampaignSummary,
 ) -> None:
-    assert [host.name for host in summary.told] == ["client", "server"]
+    assert [host.name for host in summary.shown_hosts] == ["client", "server"]
     main, hosts, *_ = load_tables(summary)
     assert {column.group for column in main.columns} >= {"client", "server"}
     assert [row[0].text for row in hosts.rows] == ["client-1", "client-2", "client-3"]

@@ -167,8 +167,12 @@ def test_a_ladder_of_simulated_hosts(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert run(["compare", ladder, str(copy), "--noise", ladder]) == 0
     assert "the floor of the noise" in capsys.readouterr().out
     for words, code, said in (
-        (["noise", str(file), "--point", "speed=1"], 2, "allowed: levels of size, connections"),
-        (["noise", str(file), "--point", "size=2KiB"], 2, "'2KiB' is no level of size, allowed: 1KiB, 64KiB"),
+        (["noise", str(file), "--point", "speed=1"], 2, "expected levels of size, connections"),
+        (
+            ["noise", str(file), "--point", "size=2KiB"],
+            2,
+            "unknown level '2KiB' of size: expected 1KiB, 64KiB",
+        ),
         (["noise", str(file), "--point", "size=1XB"], 2, "unknown unit"),
     ):
         assert run(words) == code

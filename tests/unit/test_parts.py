@@ -10,19 +10,21 @@ from places import iodyno
 
 from iodyno.analysis import arrivals, goodput
 from iodyno.analysis.dataset import read_dataset
+from iodyno.analysis.readings import Reading, Values
 from iodyno.analysis.records import Part, Record, parts_of, parts_together
 from iodyno.loads.disk.analysis import classes
 
 RECORD = Record(1, "measured", 1000, 1100, 50, 10, 1, 0)
 
 
-def values(*ends: tuple[int, int, int]) -> dict[tuple[str, str], int]:
+def values(*ends: tuple[int, int, int]) -> Values:
     names = ("part.bytes", "part.operations", "part.end_ns")
-    return {
+    found = {
         (name, str(number)): amount
         for number, end in enumerate(ends)
         for name, amount in zip(names, end, strict=True)
     }
+    return Reading(0, 0, None, found).values
 
 
 def test_the_last_part_ends_with_its_record() -> None:

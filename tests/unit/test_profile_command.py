@@ -96,7 +96,7 @@ def test_pprof_reads_the_same_shares(campaign: Path, tmp_path: Path) -> None:
     ("words", "code", "said"),
     [
         (["--point", "size=1KiB"], 2, "no point is 'size=1KiB'"),
-        (["--host", "mars"], 2, "allowed: client, server"),
+        (["--host", "mars"], 2, "expected client, server"),
         (["--format", "folded", "--output", "no/such/folder/file"], 6, "cannot be written"),
         (["--format", "svg"], 2, "svg"),
     ],

@@ -53,16 +53,20 @@ def test_the_text_has_the_equation_and_the_cores() -> None:
 @pytest.mark.parametrize(
     ("text", "where", "found"),
     [
-        ("", "", "found 'nothing'"),
-        ("term,value\nintercept,1\n", ":1", "found 'term,value'"),
-        ("term,coefficient,low,high\nintercept,1,,\nread,x,0,1\n", ":3", "found 'x' as a coefficient"),
-        ("term,coefficient,low,high\nread,nan,0,1\n", ":2", "found 'nan' as a coefficient"),
+        ("", "", "invalid value 'nothing'"),
+        ("term,value\nintercept,1\n", ":1", "invalid value 'term,value'"),
+        (
+            "term,coefficient,low,high\nintercept,1,,\nread,x,0,1\n",
+            ":3",
+            "invalid value: 'x' as a coefficient",
+        ),
+        ("term,coefficient,low,high\nread,nan,0,1\n", ":2", "invalid value: 'nan' as a coefficient"),
         ("term,coefficient,low,high\nread,1,,\n", ":2", "read has no range"),
         ("term,coefficient,low,high\nread,1,3,3\n", ":2", "both ends of read are 3"),
         ("term,coefficient,low,high\nread,1,3,1\n", ":2", "the low end of read is above the high one"),
         ("term,coefficient,low,high\nread,1,0,1\nread,2,0,1\n", ":3", "stands there twice"),
         ("term,coefficient,low,high\nread,1,0,1\nread:iops,2,,\n", "", "there is no term read:iops"),
-        ("term,coefficient,low,high\nread,1,0\n", ":2", "found 3 cells"),
+        ("term,coefficient,low,high\nread,1,0\n", ":2", "invalid value: 3 cells"),
         ("term,coefficient,low,high\nread:iops,1,0,1\n", ":2", "which only a factor has"),
     ],
 )
@@ -80,7 +84,7 @@ def test_what_is_missing_or_too_much_is_said(tmp_path: Path) -> None:
         (("--published", str(TABLE), "--unit", "cores"), "--standard-error"),
         (("--published", str(TABLE), *SURE, "--csv", str(TABLE)), "--csv"),
         (("--published", str(TABLE), *SURE, "--keep", "read"), "--keep"),
-        (("--published", str(TABLE), *SURE, "--per", "iops", "--keep", "size"), "found 'size'"),
+        (("--published", str(TABLE), *SURE, "--per", "iops", "--keep", "size"), "invalid value 'size'"),
         (("--csv", str(TABLE), "--residual-df", "3"), "it is for --published"),
     ):
         done = CliRunner().invoke(command, list(words))

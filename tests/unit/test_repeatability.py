@@ -58,7 +58,7 @@ def test_a_campaign_tells_its_noise(tmp_path: Path) -> None:
     found = of_campaign(str(folder), "goodput_bits_per_s")
     assert found.points == 4
     assert found.low_ratio < 0.04 < found.high_ratio
-    with pytest.raises(ExperimentError, match=r"'speed', allowed: .*goodput_bits_per_s"):
+    with pytest.raises(ExperimentError, match=r"'speed': expected .*goodput_bits_per_s"):
         of_campaign(str(folder), "speed")
     with pytest.raises(StoreError):
         of_campaign(str(tmp_path / "nowhere"))

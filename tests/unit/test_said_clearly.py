@@ -10,6 +10,8 @@ from made_campaign import Layout, Truth, make_campaign
 
 from iodyno.analysis.dataset import read_dataset
 from iodyno.analysis.summary import analyse
+from iodyno.cli import disk, rr, tcp
+from iodyno.cli.complaint import OF_OTHER_TOOLS
 from iodyno.cli.main import run
 from iodyno.report.limiter import name_of
 from iodyno.report.method import method_rows
@@ -54,7 +56,7 @@ def test_a_campaign_with_a_typo_is_answered_with_the_nearest(
 
 def test_init_needs_a_name(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["init", ""]) == 2
-    assert "found an empty name" in capsys.readouterr().err
+    assert "invalid value for FILE: an empty name" in capsys.readouterr().err
 
 
 def test_a_folder_with_a_typo_is_not_its_own_correction(
@@ -80,8 +82,8 @@ def test_a_question_has_no_control_characters(tmp_path: Path, capsys: pytest.Cap
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        (", transport: udp, size: 128KiB", "found 128KiB, allowed: 24 to 65507: a datagram"),
-        ("\nfactors: {size: [1KiB, 64KiB]}\ndesign: {kind: one_factor, base: {size: 8KiB}}", "found 8KiB, allowed: a level"),
+        (", transport: udp, size: 128KiB", "'128KiB' for workload.size: expected 24 to 65507: a datagram"),
+        ("\nfactors: {size: [1KiB, 64KiB]}\ndesign: {kind: one_factor, base: {size: 8KiB}}", "'8KiB' for design.base.size: expected a level"),  # noqa: E501
     ],
 )  # fmt: skip
 def test_mistakes_show_levels_as_they_were_written(
@@ -136,3 +138,27 @@ def test_the_method_and_the_evidence_are_in_peoples_words(tmp_path: Path) -> Non
     assert "lag-1" not in load["Intervals (95 %)"]
     assert load["Intervals (95 %)"].count("batch means over 6 intervals of one trial") == 1
     assert name_of("client.idle_ratio_of_cpus") == "client: idle ratio of CPUs"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("rr --flows 4", "unknown option '--flows': expected --connections\n"),
+        ("tcp -P 4", "unknown option '-P': expected --connections\n"),
+        ("disk --iodepth 4", "unknown option '--iodepth': expected --queue-depth\n"),
+        ("tcp --filename x", "unknown option '--filename'\n"),
+        ("tcp --conections 4", "unknown option '--conections'; did you mean '--connections'?\n"),
+    ],
+)
+def test_an_option_of_another_tool_is_answered_with_ours(
+    words: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(words.split()) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_options_of_other_tools_stand_for_some_of_ours() -> None:
+    ours = {
+        o for command in (tcp.command, rr.command, disk.command) for each in command.params for o in each.opts
+    }
+    assert {*OF_OTHER_TOOLS.values()} <= ours and not {*OF_OTHER_TOOLS} & ours

@@ -166,10 +166,26 @@ def asked(count: int, factors: Mapping[str, Any], **settings: Any) -> Any:
 @pytest.mark.parametrize(
     ("count", "settings", "why"),
     [
-        (2, {"volume": "loop"}, "found loop with 2 hosts, allowed: iscsi, nbd, nfs, or one host"),
-        (1, {"volume": "nfs", "server_cached": "no"}, "found nfs with server_cached: no, allowed: nbd"),
-        (1, {"volume": "loop", "server_cached": "yes"}, "found loop with server_cached: yes"),
-        (1, {"volume": "loop", "work": "create_files"}, "found loop with work: create_files"),
+        (
+            2,
+            {"volume": "loop"},
+            "invalid value for workload.volume: loop with 2 hosts; expected iscsi, nbd, nfs, or one host",
+        ),
+        (
+            1,
+            {"volume": "nfs", "server_cached": "no"},
+            "invalid value for workload.volume: nfs with server_cached: no; expected nbd",
+        ),
+        (
+            1,
+            {"volume": "loop", "server_cached": "yes"},
+            "invalid value for workload.volume: loop with server_cached: yes",
+        ),
+        (
+            1,
+            {"volume": "loop", "work": "create_files"},
+            "invalid value for workload.volume: loop with work: create_files",
+        ),
         (1, {"target": "file.dat", "work": "create_files"}, "what create_files makes files on"),
     ],
 )

@@ -113,7 +113,7 @@ def test_an_observer_is_ready_for_the_next_trial_when_a_load_failed(monkeypatch:
             await observed.result(inside, outside, 10**9, lambda _: None, None)
         return await outside.abort("the trial failed")
 
-    monkeypatch.setattr(module, "ANSWER_TIMEOUT_S", 1.0)
+    monkeypatch.setattr(module, "RESPONSE_TIMEOUT_S", 1.0)
     assert asyncio.run(failed_load())
 
 

@@ -60,7 +60,7 @@ def test_a_file_that_has_something_run_is_refused(
     assert run(["check", str(file)]) == 2
     said = capsys.readouterr().err
     assert "hosts.server.config_file: " in said and f"{file}:5:" in said
-    assert f"{config}:" in said and f": {RUNNING[line]}, allowed" in said
+    assert f"{config}:" in said and f": {RUNNING[line]}; expected" in said
 
 
 def test_what_runs_nothing_is_taken_and_what_is_the_users_own_is_not_looked_into(

@@ -6,12 +6,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from iodyno.analysis.dataset import HostData, Reading
+from iodyno.analysis.dataset import HostData, Reading, Trial
 from iodyno.analysis.limiter.signals import Signal, View, absent
 from iodyno.analysis.limiter.storage_rules import ALONE, RULES_OF_STORAGE
 from iodyno.analysis.limiter.storage_signals import device_limit_used
 from iodyno.analysis.limiter.verdict import of_signals
-from iodyno.analysis.observer import looked_ns
+from iodyno.analysis.observer import cost_ratio
 from iodyno.analysis.records import Record
 from iodyno.core.limiter import LIMITERS, UNKNOWN
 
@@ -105,12 +105,19 @@ def test_every_rule_is_of_a_known_limiter_and_of_the_one_end() -> None:
 def test_a_look_after_the_end_of_a_load_is_no_share_of_the_time_that_the_load_had() -> None:
     """A load of 0.4 ms was looked at after 30 ms: readings of 1 ms took 3 % of a CPU, and not three CPUs."""
     sensor, own = Reading(30_000_000, 1_000_000, None), Reading(400_000, 0, None)
-    assert looked_ns(400_000, [sensor, own]) == 30_000_000
+    assert observed(400_000, sensor, own) == pytest.approx(1 / 30)
     # In the middle of a load it is the record's time, though a sensor was left out the time before.
-    assert (
-        looked_ns(10_000_000, [Reading(9_990_000, 1_000, None), Reading(90_000_000, 1_000, None)])
-        == 10_000_000
-    )
+    sensors = Reading(9_990_000, 1_000, None), Reading(90_000_000, 1_000, None)
+    assert observed(10_000_000, *sensors) == pytest.approx(2e-4)
+
+
+def observed(span_ns: int, *readings: Reading) -> float | None:
+    """Share of a CPU that these readings took at the end of a record that long."""
+    record = Record(0, "measured", 0, span_ns, 0, 0, 0, 0)
+    each = {str(number): {0: reading} for number, reading in enumerate(readings)}
+    host = HostData("client", "alone", (0,), {}, records=[record], readings={**each})
+    trial = Trial("t", 0, 1, 0, 0, "p01", {}, {}, "finished", None, "", {}, (), {"client": host})
+    return cost_ratio(trial, "client").value
 
 
 def test_a_device_limit_is_used_up_whatever_an_interval_has_of_its_slices() -> None:

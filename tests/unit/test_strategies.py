@@ -101,7 +101,7 @@ def test_what_is_stored_answers_before_anything_runs_again(tmp_path: Path) -> No
     ("points", "said"),
     [
         ([{"connections": 1}, {"connections": 2}], "two points of the name p"),
-        ([{"conections": 1}], "asks for 'conections' at p, allowed: parameters of stream"),
+        ([{"conections": 1}], "unknown parameter 'conections', which a strategy asks for at p: expected"),
         ([{"path": "relay"}], "asks for path relay at p, which no point of the design has"),
     ],
 )

@@ -157,5 +157,5 @@ def test_words_and_letters_name_effects() -> None:
     )
     assert effect.parse("B", names) == 2
     for wrong in ("", "size:sise", "AD", "size:size", "AA", ":", "I"):
-        with pytest.raises(ValueError, match="allowed"):
+        with pytest.raises(ValueError, match="expected"):
             effect.parse(wrong, names)

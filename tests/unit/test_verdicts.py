@@ -246,11 +246,11 @@ def test_two_campaigns_and_two_levels(tmp_path: Path, capsys: pytest.CaptureFixt
     assert "trials paired by block" in out and "worse" in out
     for words, said in (
         (["--levels", "speed=1/speed=2"], "the factors are size"),
-        (["--levels", "size=64KiB/size=2KiB"], "'2KiB' is no level of size, allowed: 64KiB, 1KiB"),
+        (["--levels", "size=64KiB/size=2KiB"], "unknown level '2KiB' of size: expected 64KiB, 1KiB"),
         (["--levels", "size=64KiB/size=64KiB"], "one level twice"),
         (["--levels", "size=64KiB/size=1KiB", "--points", "p01", "p02"], "without --points"),
-        ([str(after), "--least", "0"], "allowed: a share above 0"),
-        ([str(after), str(after), "--points", "p01", "p02"], "found 3 campaigns"),
+        ([str(after), "--least", "0"], "expected a share above 0"),
+        ([str(after), str(after), "--points", "p01", "p02"], "invalid value for CAMPAIGN: 3 campaigns"),
     ):
         assert run(["compare", str(before), *words]) == 2
         assert said in capsys.readouterr().err

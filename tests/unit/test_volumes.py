@@ -143,7 +143,7 @@ def test_a_volume_that_a_user_cannot_make_is_an_error_with_advice(
 
 @pytest.mark.parametrize("path", ["/srv/it's; touch /tmp/x #", '/srv/a"b', "/srv/{a}", "/srv/a\\b", ""])
 def test_a_folder_that_a_configuration_has_no_word_for_is_refused(path: str) -> None:
-    with pytest.raises(ValueError, match="allowed: the path of a folder"):
+    with pytest.raises(ValueError, match="expected the path of a folder"):
         checked_folder(path)
     assert checked_folder("/srv/my disks; all") == "/srv/my disks; all"
 

@@ -205,7 +205,7 @@ def test_the_reader_is_told_what_the_bounds_do_not_hold() -> None:
 
 
 def test_requests_under_way_count_in_what_a_client_adds() -> None:
-    loads = [replace(each, under_way=4) for each in network([20], 100)]
+    loads = [replace(each, in_flight=4) for each in network([20], 100)]
     wall, single = locate(loads), locate(network([20], 100))
     assert wall.added_wait.estimate == pytest.approx(4 * (single.added_wait.estimate or 0.0))
     assert any("4 in flight" in text for text in wall.clients.assumptions)

@@ -234,7 +234,7 @@ def test_a_page_beside_a_run_comes_and_goes_with_it(
         ([], 2, "Missing argument 'CAMPAIGN'"),
         (["nowhere"], 6, "there is no such folder"),
         (["."], 6, "is not the folder of a campaign"),
-        (["--once", "--json", "."], 2, "found --once and --json"),
+        (["--once", "--json", "."], 2, "--once cannot be used with --json"),
         (["--port", "70000", "."], 2, "70000"),
     ],
 )

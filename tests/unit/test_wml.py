@@ -293,47 +293,47 @@ def test_variables_are_parameters_with_units() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("sett $a=1", "p.f:1:1: found 'sett', allowed at the begin of a statement: set,"),
-        ("set a=1", "p.f:1:5: found 'a' after set, allowed: a variable such as $nfiles, or mode\n  try: set $a = ..."),
-        ("set $a 1", "p.f:1:8: found '1', needed: = after $a"),
+        ("sett $a=1", "p.f:1:1: unexpected 'sett' at the begin of a statement: expected set,"),
+        ("set a=1", "p.f:1:5: unexpected 'a' after set: expected a variable such as $nfiles, or mode\n  try: set $a = ..."),
+        ("set $a 1", "p.f:1:8: unexpected '1': expected = after $a"),
         ('set $a="x', "p.f:1:8: the text that begins here has no closing quote"),
-        ("set $a=5q", "p.f:1:8: found '5q', allowed: a number such as 16, 8k, 4m or 1g"),
+        ("set $a=5q", "p.f:1:8: invalid value '5q': expected a number such as 16, 8k, 4m or 1g"),
         ("set $a=\x01", "which begins nothing that a personality holds"),
-        ("set mode quit later", "p.f:1:15: found 'later', allowed after set mode quit: timeout, alldone, firstdone"),
+        ("set mode quit later", "p.f:1:15: unexpected 'later' after set mode quit: expected timeout, alldone, firstdone"),
         ("foreach $x in 1,2 { run }", "repeats runs"),
-        ("define fileset nam=x,path=/y", "p.f:1:16: found 'nam', allowed of a fileset: name, path,"),
-        ("define proces name=x", "did you mean process?"),
-        ("define process name=p thread name=t { flowop read name=r }", "needed: { before the threads of a process"),
+        ("define fileset nam=x,path=/y", "p.f:1:16: unexpected 'nam' of a fileset: expected name, path,"),
+        ("define proces name=x", "did you mean 'process'?"),
+        ("define process name=p thread name=t { flowop read name=r }", "expected { before the threads of a process"),
         ("define process name=p { thread name=t { flowop read name=r ", "p.f:1:39: the { that is here is never closed"),
         ("define process name=p { }", "a process without a thread"),
         ("", "the file is empty"),
         ("run 5", "found no `define process`, so nothing would run"),
-        (FILES + FILES + personality(before=""), "a second file or fileset with the name tree, allowed: one (line 1)"),
-        (personality("flowop reed name=r"), "p.f:4:12: found the flowop 'reed', allowed: read, write,"),
-        (personality("flowop read name=r,filename=three,iosize=1k"), "no file or fileset has the name 'three'; those there are: tree; did you mean tree?"),  # noqa: E501
-        (personality("flowop read name=r,filename=tree"), "p.f:4:12: read without iosize=, needed: iosize=..."),
-        (personality("flowop read name=r,filename=tree,iosize=big"), "iosize: found 'big', allowed: a number"),
+        (FILES + FILES + personality(before=""), "duplicate name tree of a file or fileset (first in line 1)"),
+        (personality("flowop reed name=r"), "p.f:4:12: unknown flowop 'reed': expected read, write,"),
+        (personality("flowop read name=r,filename=three,iosize=1k"), "no file or fileset has the name 'three'; those there are: tree; did you mean 'tree'?"),  # noqa: E501
+        (personality("flowop read name=r,filename=tree"), "p.f:4:12: read without iosize=: expected iosize=..."),
+        (personality("flowop read name=r,filename=tree,iosize=big"), "invalid value 'big' for iosize: expected a number"),
         (personality("flowop read name=r,filename=tree,iosize=$x"), "the variable $x has no value; those that have one: none yet\n  try: --set x=VALUE"),  # noqa: E501
-        (personality("flowop wakeup name=w,target=nobody"), "target: found 'nobody', allowed: w (flowop that has this name)"),
-        (personality("flowop sempost name=w,target=s,value=1\n flowop statfile name=s,filesetname=tree"), "target: s is statfile, allowed for sempost: semblock"),  # noqa: E501
+        (personality("flowop wakeup name=w,target=nobody"), "unknown target 'nobody': expected w"),
+        (personality("flowop sempost name=w,target=s,value=1\n flowop statfile name=s,filesetname=tree"), "invalid value 's' for target: a statfile; expected a semblock"),  # noqa: E501
         (personality("flowop makedir name=m,filesetname=tree"), "which has no leaf directories"),
-        ("set $s=randvar(type=uniform,min=4k,max=12k,round=1k)\n" + personality("flowop read name=r,filename=tree,iosize=$s"), "a randvar of type uniform with min=4096 and without a mean, needed: mean="),  # noqa: E501
-        ("set $s=randvar(type=tabular,randtable={{50,1,2}})\n" + personality(), "the percentages of the table add up to 50, needed: 100"),  # noqa: E501
-        ("set $s=cvar(type=cvar-gama)\n" + personality(), "type: found 'cvar-gama', allowed: uniform, normal,"),
-        ("set $s=cvar(type=cvar-gamma,parameters=mena:5)\n" + personality(), "parameters: found 'mena:5', allowed for cvar-gamma: mean, gamma"),  # noqa: E501
-        ("set $s=cvar(type=cvar-erlang,parameters=shape:2.5)\n" + personality(), "p.f:1:41: parameters: found shape:2.5, allowed for cvar-erlang: a whole number, 1 to 1000"),  # noqa: E501
-        ("set $s=cvar(type=cvar-normal,min=9,max=8)\n" + personality(), "p.f:1:34: min: found 9, allowed: max=8 or less"),
-        ("set $s=randvar(type=tabular,min=9,max=8,randtable={{100,1,2}})\n" + personality(), "p.f:1:33: min: found 9, allowed: max=8 or less"),  # noqa: E501
-        ("set $s=cvar(type=cvar-normal,round=-4)\n" + personality(), "p.f:1:36: round: found -4, allowed: a whole number of bytes"),  # noqa: E501
-        ("set $s=cvar(type=cvar-lognormal,parameters=scale:4096)\n" + personality(), "p.f:1:8: mu of s: found 4096, allowed: up to 1000"),  # noqa: E501
-        ("set $s=randvar(type=uniform,mean=4611686018427387904)\n" + personality(), "p.f:1:8: greatest of s: found 9.22337e+18, allowed: up to 9.2e+18"),  # noqa: E501
+        ("set $s=randvar(type=uniform,min=4k,max=12k,round=1k)\n" + personality("flowop read name=r,filename=tree,iosize=$s"), "a randvar of type uniform with min=4096 and without a mean; expected mean="),  # noqa: E501
+        ("set $s=randvar(type=tabular,randtable={{50,1,2}})\n" + personality(), "the percentages of the table add up to 50; expected 100"),  # noqa: E501
+        ("set $s=cvar(type=cvar-gama)\n" + personality(), "invalid value 'cvar-gama' for type: expected uniform, normal,"),
+        ("set $s=cvar(type=cvar-gamma,parameters=mena:5)\n" + personality(), "invalid value 'mena:5' for parameters: expected parameters of cvar-gamma, mean, gamma"),  # noqa: E501
+        ("set $s=cvar(type=cvar-erlang,parameters=shape:2.5)\n" + personality(), "p.f:1:41: invalid value 'shape:2.5' for parameters: expected a whole number of cvar-erlang, 1 to 1000"),  # noqa: E501
+        ("set $s=cvar(type=cvar-normal,min=9,max=8)\n" + personality(), "p.f:1:34: invalid value 9 for min: expected max=8 or less"),  # noqa: E501
+        ("set $s=randvar(type=tabular,min=9,max=8,randtable={{100,1,2}})\n" + personality(), "p.f:1:33: invalid value 9 for min: expected max=8 or less"),  # noqa: E501
+        ("set $s=cvar(type=cvar-normal,round=-4)\n" + personality(), "p.f:1:36: invalid value -4 for round: expected a whole number of bytes"),  # noqa: E501
+        ("set $s=cvar(type=cvar-lognormal,parameters=scale:4096)\n" + personality(), "invalid value 4096 for mu of s: expected up to 1000"),  # noqa: E501
+        ("set $s=randvar(type=uniform,mean=4611686018427387904)\n" + personality(), "invalid value 9.22337e+18 for greatest of s: expected up to 9.2e+18"),  # noqa: E501
         ("set $a=1\nset $b=$a / 0\n" + personality(), "p.f:2:11: a division by 0"),
         ("define flowop name=c { flowop c name=x }\n" + personality("flowop c name=y"), "is done within itself"),
-        (personality("flowop statfile name=s,filesetname=tree,$x=1"), "$x given to statfile, allowed: with a composite flowop"),
+        (personality("flowop statfile name=s,filesetname=tree,$x=1"), "$x can only be used with a composite flowop, not with statfile"),  # noqa: E501
         (personality(before="define file name=sda,path=/dev\n", flowops="flowop read name=r,filename=sda,iosize=4k"), "where devices and kernel are"),  # noqa: E501
         (personality(before="define file name=a,path=here\n", flowops="flowop read name=r,filename=a,iosize=4k"), "is not absolute"),  # noqa: E501
         ("load other\n", "p.f:1:1: load 'other': neither other nor other.f is there"),
-        (b"run\xff 5", "p.f:1:4: found a byte that is no UTF-8"),
+        (b"run\xff 5", "p.f:1:4: invalid value: a byte that is no UTF-8"),
     ],
 )  # fmt: skip
 def test_a_mistake_is_one_error_with_line_and_column(text: str | bytes, said: str) -> None:
@@ -396,7 +396,7 @@ def test_any_bytes_are_read_or_refused_with_one_error(raw: bytes) -> None:
 
 
 def test_brackets_within_brackets_end_with_an_error() -> None:
-    assert "allowed: 64 deep" in mistake("set $a=" + "(" * 5000)
+    assert "expected 64 deep" in mistake("set $a=" + "(" * 5000)
 
 
 @pytest.mark.parametrize("attribute", ["entries", "dirwidth"])
@@ -434,16 +434,16 @@ def test_numbers_from_outside_are_numbers_where_they_are_used() -> None:
 @pytest.mark.parametrize(
     ("flowops", "said"),
     [
-        ("flowop read name=r,filesetname=tree,iosize=0", "p.f:4:48: iosize: found 0 (read r)"),
+        ("flowop read name=r,filesetname=tree,iosize=0", "p.f:4:48: invalid value for iosize: 0 (read r)"),
         (
             "flowop write name=r,filesetname=tree,iosize=1000,directio",
-            "p.f:4:49: iosize: found 1000 with directio",
+            "p.f:4:49: invalid value for iosize: 1000 with directio",
         ),
         (
             "flowop openfile name=o,filesetname=tree,fd=1,directio\n    flowop read name=r,fd=1,iosize=700",
             "p.f:5:",
         ),
-        ("flowop read name=r,filesetname=tree,iosize=4k,iters=0", "iters: found 0, allowed: 1 to"),
+        ("flowop read name=r,filesetname=tree,iosize=4k,iters=0", "invalid value 0 for iters: expected 1 to"),
         ("flowop read name=r,filesetname=out,iosize=4k", "which is writeonly (line 2)"),
         (
             "flowop openfile name=o,filesetname=in,fd=1\n    flowop appendfile name=a,fd=1,iosize=4k",

@@ -46,7 +46,7 @@ fn told(error: LoadError, trial: Option<String>) -> WireError {
 fn refusal(job: &Job, elsewhere: bool) -> Result<(), LoadError> {
     job.check().map_err(|error| LoadError {
         code: ErrorCode::Job,
-        what: format!("found {}, allowed: {}", error.found, error.allowed),
+        what: format!("invalid value {}: expected {}", error.found, error.allowed),
         place: error.key.to_owned(),
         advice: String::new(),
     })?;

@@ -200,7 +200,7 @@ impl Agent {
             self.last_trial.clone_from(&job.trial);
             self.outgoing.send(Message::Error(WireError {
                 code: ErrorCode::Job,
-                what: format!("found {}, allowed: {}", error.found, error.allowed),
+                what: format!("invalid value {}: expected {}", error.found, error.allowed),
                 place: error.key.to_owned(),
                 advice: "correct the experiment".to_owned(),
                 trial: Some(job.trial),

@@ -31,7 +31,7 @@ pub const MAX_CPU_QUOTA_PERCENT: u32 = 100_000;
 
 /// Why a job cannot be taken: which key, what was found, what is allowed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{key}: found {found}, allowed: {allowed}")]
+#[error("invalid value {found} for {key}: expected {allowed}")]
 pub struct JobError {
     /// Key in the job.
     pub key: &'static str,

@@ -44,9 +44,9 @@ impl From<JobError> for LoadError {
     fn from(error: JobError) -> Self {
         LoadError::new(
             ErrorCode::Job,
-            format!("found {}", error.found),
+            format!("invalid value {}", error.found),
             error.key,
-            format!("allowed is {}", error.allowed),
+            format!("take {}", error.allowed),
         )
     }
 }

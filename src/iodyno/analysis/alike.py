@@ -65,11 +65,11 @@ def _add_up(one: HostData, hosts: Sequence[HostData]) -> None:
     """Fills a host with the rows of several: interval by interval, each as long as that of the first of them."""
     one.with_no_rows()
     add_rows(one, hosts)
-    for host in hosts:
-        for sensor, readings in host.readings.items():
-            into = one.readings.setdefault(sensor, {})
-            for index, reading in readings.items():
-                into[index] = _both(into[index], reading) if index in into else reading
+    for sensor in dict.fromkeys(sensor for host in hosts for sensor in host.readings):
+        into: dict[int, Reading] = {}
+        for index, reading in (item for host in hosts for item in host.readings.get(sensor, {}).items()):
+            into[index] = _both(into[index], reading) if index in into else reading
+        one.readings[sensor] = into
     one.sensed_times = hosts[0].sensed_times
 
 
@@ -114,7 +114,7 @@ def _both(one: Reading, other: Reading) -> Reading:
 
 
 def _manifest(hosts: Sequence[HostData]) -> dict[str, Any]:
-    """What was asked of several hosts, and what became of it, as of one."""
+    """Job, socket and reading of several hosts, as of one."""
     every, found = [host.manifest for host in hosts], dict(hosts[0].manifest)
     sums: Mapping[str, Sequence[str]] = {
         "job": ("connections",),

@@ -18,7 +18,8 @@ from iodyno.loads.script.analysis.bytes import operations_of
 from iodyno.loads.script.analysis.time import worked
 
 if TYPE_CHECKING:
-    from iodyno.analysis.dataset import HostData, Trial
+    from iodyno.analysis.host_data import HostData
+    from iodyno.analysis.trial import Trial
 
 SENSOR = "arrivals"
 CLOSED = "the loop is closed: operations begin when others end, and nobody says when they were to"

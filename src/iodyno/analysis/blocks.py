@@ -26,19 +26,19 @@ CPU, which makes a round of the loop longer and never shorter."""
 class Blocks:
     """Parameters of a trial that the law needs."""
 
-    under_way: int
+    in_flight: int
     packets: int
     timeout_ns: int
 
     @property
     def never_full(self) -> bool:
         """True where only the timeout hands blocks over."""
-        return self.under_way <= self.packets
+        return self.in_flight <= self.packets
 
     @property
     def rate_per_s(self) -> float:
         """X = N / T."""
-        return self.under_way * 1e9 / self.timeout_ns
+        return self.in_flight * 1e9 / self.timeout_ns
 
 
 def of(trial: Trial) -> Blocks | None:
@@ -69,7 +69,7 @@ def law_ratio(trial: Trial) -> Measured:
         return missing("the server has no ring of blocks of a fixed size in a closed loop")
     if not blocks.never_full:
         return missing(
-            f"{blocks.under_way} requests in flight fill blocks of {blocks.packets} packets before the timeout"
+            f"{blocks.in_flight} requests in flight fill blocks of {blocks.packets} packets before the timeout"
         )
     rate = operations(trial)
     if rate.value is None:
@@ -97,7 +97,7 @@ def _off(trial: Trial, blocks: Blocks, sender: HostData) -> Iterator[Warning]:
     if found.value is None or abs(found.value - 1) <= TOLERANCE + blocks.timeout_ns / sender.measured_ns:
         return
     text = (
-        f"{blocks.under_way} requests in flight never fill a block of {blocks.packets} packets: with a timeout of "
+        f"{blocks.in_flight} requests in flight never fill a block of {blocks.packets} packets: with a timeout of "
         f"{blocks.timeout_ns / 1e6:g} ms the rate is {blocks.rate_per_s:,.0f}/s by law, and {found.value:.1%} of that was"
         " measured; requests were lost, or the client or the kernel's timer came late (before Linux 6.18 it counts in"
         " ticks)"
@@ -110,7 +110,7 @@ def _starved(trial: Trial, blocks: Blocks, sender: HostData) -> Iterator[Warning
     metrics = ("datagram.lost", "datagram.retries")
     unanswered = sum(sender.growth(_DATAGRAMS, metric) or 0 for metric in metrics)
     # As many as a block holds answered each timeout, and one round that was begun before.
-    slow_per_ns, round_ = blocks.packets / blocks.timeout_ns, blocks.under_way
+    slow_per_ns, round_ = blocks.packets / blocks.timeout_ns, blocks.in_flight
     slow = [r for r in sender.measured if r.operations <= slow_per_ns * r.span_ns + round_]
     others = [r for r in sender.measured if r not in slow]
     if not unanswered or not slow or not others:

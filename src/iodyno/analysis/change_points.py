@@ -41,10 +41,10 @@ def change_points(length: int, test: ChangeTest) -> list[Change]:
 
 
 def _within(begin: int, end: int, test: ChangeTest) -> list[Change]:
-    told = test.most_telling(begin, end)
-    if told is None:
+    split = test.most_telling(begin, end)
+    if split is None:
         return []
-    places, p = told
+    places, p = split
     parts = pairwise([begin, *places, end])
     return [(place, p) for place in places] + [found for part in parts for found in _within(*part, test)]
 

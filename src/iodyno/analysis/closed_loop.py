@@ -23,8 +23,8 @@ def round_trip_mean(trial: Trial) -> Measured:
     job = sender.manifest.get("job") or {}
     if job.get("workload") != "request_response" or job.get("arrivals") or job.get("think_ns"):
         return missing("only a closed loop without pauses has a number of requests in flight that is known")
-    under_way = int(job.get("connections") or 0) * int(job.get("queue_depth") or 1)
-    parts = [(record.operations, under_way * record.span_ns) for record in sender.measured]
+    in_flight = int(job.get("connections") or 0) * int(job.get("queue_depth") or 1)
+    parts = [(record.operations, in_flight * record.span_ns) for record in sender.measured]
     operations = sum(count for count, _ in parts)
     if not operations:
         return missing("no request was answered in the measured window")

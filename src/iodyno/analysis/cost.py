@@ -240,8 +240,8 @@ def _untold(
     The load did run: where its cost is not above nothing, or below that of its own tasks, which are timed, or where full
     CPUs leave less to it than was taken off, the background under load was not that of the idle machine.
     """
-    told = basis.accounting.tier == "bpf"
-    if classes and (told or not {"usr", "sys"} & set(classes)):
+    exact = basis.accounting.tier == "bpf"
+    if classes and (exact or not {"usr", "sys"} & set(classes)):
         return None
     try_this = (
         "what the load took cannot be told from what others gave up; try a machine that does nothing else"
@@ -250,7 +250,7 @@ def _untold(
     full, taken = 1 - OTHERS_POINTS, sum(one.busy_ns for one in found) / whole
     if not classes and busy <= background:
         return f"{name} was {busy:.1%} busy under load and {background:.1%} without: {try_this}"
-    if not told:
+    if not exact:
         idle_machine = basis.background_of(name).value
         if taken > full and idle_machine > taken - idle_machine:
             return f"{name} had no idle time left under load, and was {idle_machine:.1%} busy without: {try_this}"

@@ -23,6 +23,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Literal
 
 from iodyno.analysis.dataset import HostData, Reading, Trial
@@ -215,9 +216,13 @@ def _spent(host: HostData, tier: ClassTier, every: bool) -> list[Spent]:
 
 def sum_over_cpus(reading: Reading, cpus: Sequence[int], metrics: Iterable[str]) -> float | None:
     """Nanoseconds of `metrics` over `cpus`; None unless every CPU reported every one."""
-    keys = [(metric, f"cpu={cpu}") for metric in metrics for cpu in cpus]
-    found = [reading.values[key] for key in keys if key in reading.values]
-    return float(sum(found)) if keys and len(found) == len(keys) else None
+    labels, found = [f"cpu={cpu}" for cpu in cpus], 0
+    for metric in metrics:
+        of_metric = reading.values.sum_of(metric, labels)
+        if of_metric is None:
+            return None
+        found += of_metric
+    return float(found) if labels else None
 
 
 def of_one_cpu(reading: Reading, cpu: int) -> tuple[int, dict[str, float]] | None:
@@ -344,10 +349,16 @@ def softirqs(reading: Reading, cpus: Sequence[int]) -> list[tuple[str, int]]:
     """Vector and ns in it, for each CPU of `cpus` on which it ran."""
     found = []
     for label, value in reading.values.of("exact.softirq_ns").items():
-        cpu, _, vector = label.partition(",")
-        if int(cpu.removeprefix("cpu=")) in cpus:
-            found.append((vector.removeprefix("vector="), value))
+        cpu, vector = _cpu_and_vector(label)
+        if cpu in cpus:
+            found.append((vector, value))
     return found
+
+
+@cache
+def _cpu_and_vector(label: str) -> tuple[int, str]:
+    cpu, _, vector = label.partition(",")
+    return int(cpu.removeprefix("cpu=")), vector.removeprefix("vector=")
 
 
 def _with_user(found: Sequence[Spent], readings: Mapping[int, Reading], cpus: Sequence[int]) -> list[Spent]:

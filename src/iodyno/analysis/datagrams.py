@@ -130,8 +130,8 @@ def _disordered(trial: Trial) -> Iterator[Warning]:
     end = who_waits(trial)
     if end is None:
         return
-    told = {"duplicates": "came twice", "reordered": "came after a later one"}
-    counts = {words: end.growth(SENSOR, f"datagram.{metric}") or 0 for metric, words in told.items()}
+    phrases = {"duplicates": "came twice", "reordered": "came after a later one"}
+    counts = {words: end.growth(SENSOR, f"datagram.{metric}") or 0 for metric, words in phrases.items()}
     if any(counts.values()):
         what = " and ".join(f"{count} {words}" for words, count in counts.items() if count)
         received = end.growth(SENSOR, "datagram.received") or 0

@@ -7,22 +7,21 @@ others are asked for: whoever goes through the trials one by one reads each once
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache, partial
 from itertools import islice
-from sys import intern
 from typing import Any
 
-from iodyno.analysis.dataset import Trial
 from iodyno.analysis.histogram import Histogram
 from iodyno.analysis.host_data import ClassCounts, HostData, merged_histograms
-from iodyno.analysis.readings import Columns, readings_of
+from iodyno.analysis.readings import Sheet, number_of, trial_of
 from iodyno.analysis.records import Record, parts_of
+from iodyno.analysis.trial import Trial
 from iodyno.core.errors import StoreError
 from iodyno.core.outcome import split_beside
-from iodyno.store.engine import quoted
+from iodyno.store.engine import listed, quoted
 from iodyno.store.reader import Campaign
 from iodyno.store.schema import BACKGROUND, MANIFEST, TRIALS, part_file
 
@@ -38,25 +37,19 @@ METRICS_USED = frozenset(
     )
 )
 """Families of metrics (`FAMILY.NAME`) that the analysis uses all of."""
-METRICS_USED_IN_PART: Mapping[str, str] = {
-    "softirqs": "label LIKE '%NET_RX'",
-    "softnet": "metric = 'softnet.processed'",
-    "tcp_ip": "label LIKE 'counter=Udp%'",
-    "thread": "metric IN ('thread.busiest_run_ns', 'thread.workers')",
-}
-"""Those of which it uses what SQL says here: of thousands of workers, for one, there are many more rows than of all else."""
-METRICS_NOT_USED = frozenset(("application", "memory", "reclaim"))
-"""Those that are stored for whoever looks at frames. A metric of none of these three is an error, and not left out in silence."""
-_WANTED = " OR ".join(
-    [
-        f"split_part(metric, '.', 1) NOT IN {tuple(sorted([*METRICS_USED_IN_PART, *METRICS_NOT_USED]))}",
-        *(f"(metric LIKE '{family}.%' AND {part})" for family, part in METRICS_USED_IN_PART.items()),
-    ]
-)
-# What histograms of service times are of.
-_SERVICE_TIMES = ("write", "read", "io")
 # Times of each worker are of use only in all, and there may be thousands of workers.
 _FOLDED = ("thread.run_ns", "thread.wait_ns")
+METRICS_USED_IN_PART: Mapping[str, Callable[[str, str], bool]] = {
+    "softirqs": lambda _metric, label: label.endswith("NET_RX"),
+    "softnet": lambda metric, _label: metric == "softnet.processed",
+    "tcp_ip": lambda _metric, label: label.startswith("counter=Udp"),
+    "thread": lambda metric, _label: metric in ("thread.busiest_run_ns", "thread.workers", *_FOLDED),
+}
+"""Those of which it uses what these say of metric and label."""
+METRICS_NOT_USED = frozenset(("application", "memory", "reclaim"))
+"""Those that are stored for whoever looks at frames. A metric of none of these three is an error, and not left out in silence."""
+# What histograms of service times are of.
+_SERVICE_TIMES = ("write", "read", "io")
 _ALL_WORKERS = "worker=all"
 _PARTS = "parts"
 
@@ -174,14 +167,14 @@ def fill(
         for host in _hosts_of(each):
             host.with_no_rows()
 
-    def rows(part: str, columns: str) -> Sequence[tuple[Any, ...]]:
+    def rows(part: str, columns: str) -> Iterable[tuple[Any, ...]]:
         # Of a part without rows no file is opened.
         if not any(_rows_in(trial.manifest, part) for trial in by_name.values()):
             return ()
-        found: Sequence[tuple[Any, ...]] = connection.execute(
+        found = connection.execute(
             f'SELECT trial, host, "index", {columns} FROM {sources[part]} ORDER BY trial, host, "index"'
-        ).fetchall()
-        return found
+        ).fetchnumpy()
+        return zip(*(found[name].tolist() for name in found), strict=True)
 
     @cache
     def end_of(trial: str, host: str) -> HostData:
@@ -208,61 +201,67 @@ def fill(
         rows("histograms", "operation, count, sum_ns, buckets, counts") if times else ()
     ):
         end = end_of(trial, host)
+        found = Histogram(total, sum_ns, tuple(buckets.tolist()), tuple(counts.tolist()))
         metric, sensed, label = operation.partition("[")
         if sensed:
-            counted = end.sensed_times.setdefault((metric, label.removesuffix("]")), {})
-            counted[index] = Histogram(total, sum_ns, tuple(buckets), tuple(counts))
-            continue
-        kept = (
-            end.histograms if operation in _SERVICE_TIMES else end.more_histograms.setdefault(operation, {})
-        )
-        kept[index] = Histogram(total, sum_ns, tuple(buckets), tuple(counts))
+            end.sensed_times.setdefault((metric, label.removesuffix("]")), {})[index] = found
+        elif operation in _SERVICE_TIMES:
+            end.histograms[index] = found
+        else:
+            end.more_histograms.setdefault(operation, {})[index] = found
     for one in by_name.values():
         for client in one.clients.values():
             _add_up_responses(client)
     if sensors is not None and not sensors:
         return
     among = "true" if sensors is None else f"sensor IN ({', '.join(map(quoted, sensors))})"
-    sheets: dict[tuple[str, str, str], Columns] = {}
-    for trial, host, sensor, *each in connection.execute(
-        'SELECT trial, host, sensor, list("index"), list(span_ns), list(cost_ns), list(missing)'
-        f" FROM {sources['sensors']} WHERE {among} GROUP BY ALL"
-    ).fetchall():
-        end_of(trial, host).readings[sensor], sheets[trial, host, sensor] = readings_of(*each)
-    for trial, host, sensor, metric, label, index, value in _grouped(
-        connection, sources["series"], "sensor, metric, label", f"({_WANTED}) AND {among}"
+    names = list(by_name)
+    number = number_of(f"list_position({listed(names)}, trial)::BIGINT", '"index"')
+    sheets: dict[tuple[str, str], Sheet] = {}
+    for host, sensor, numbers, spans_ns, costs_ns, missing in _grouped(
+        connection,
+        sources["sensors"],
+        "host, sensor",
+        among,
+        (number, "span_ns", "cost_ns", "coalesce(missing, '')"),
+    ):
+        sheets[host, sensor] = sheet = Sheet(numbers, spans_ns, costs_ns, missing)
+        for place, readings in sheet.by_trial():
+            end_of(names[place - 1], host).readings[sensor] = readings
+    of_workers = f"CASE WHEN metric IN {_FOLDED} THEN {quoted(_ALL_WORKERS)} ELSE label END AS label"
+    for host, sensor, metric, label, numbers, values in _grouped(
+        connection, sources["series"], f"host, sensor, metric, {of_workers}", among, (number, "value")
     ):
         family = metric.partition(".")[0]
-        if family not in METRICS_USED and family not in METRICS_USED_IN_PART:
+        if family in METRICS_USED or (
+            family in METRICS_USED_IN_PART and METRICS_USED_IN_PART[family](metric, label)
+        ):
+            sheets[host, sensor].add(metric, label, numbers, values)
+        elif family not in METRICS_USED_IN_PART and family not in METRICS_NOT_USED:
+            name = names[trial_of(numbers[0]) - 1]
             raise StoreError(
                 f"holds the metric {metric} of the sensor {sensor}, which this version of iodyno does not know",
-                where=f"{BACKGROUND if idle else TRIALS}/{trial}/{part_file('series')}",
+                where=f"{BACKGROUND if idle else TRIALS}/{name}/{part_file('series')}",
                 advice="upgrade: pip install --upgrade iodyno",
             )
-        sheets[trial, host, sensor].add(intern(metric), intern(label), index, value)
-    for trial, host, sensor, metric, index, value in _grouped(
-        connection,
-        f"""(SELECT trial, host, sensor, metric, "index", sum(value)::BIGINT AS value FROM {sources["series"]}
-        WHERE metric IN {_FOLDED} AND {among} GROUP BY ALL)""",
-        "sensor, metric",
-    ):
-        sheets[trial, host, sensor].add(intern(metric), _ALL_WORKERS, index, value)
     for each in by_name.values():
         for end in _hosts_of(each):
-            if (found := end.readings.pop(_PARTS, None)) is not None:
+            if (cut := end.readings.pop(_PARTS, None)) is not None:
                 end.records = [
-                    replace(record, parts=parts_of(record, found[record.index].values))
-                    if record.index in found
+                    replace(record, parts=parts_of(record, cut[record.index].values))
+                    if record.index in cut
                     else record
                     for record in end.records
                 ]
 
 
-def _grouped(connection: Any, source: str, keys: str, condition: str = "true") -> Iterator[tuple[Any, ...]]:
-    """Values of each host by these keys, as arrays: of the indices of their records, and of themselves."""
+def _grouped(
+    connection: Any, source: str, keys: str, condition: str, columns: Sequence[str]
+) -> Iterator[tuple[Any, ...]]:
+    """The columns of all rows that have the same keys, as arrays behind these."""
+    lists = ", ".join(f"list({column}) AS column{place}" for place, column in enumerate(columns))
     found = connection.execute(
-        f'SELECT trial, host, {keys}, list("index") AS indices, list(value) AS "values" FROM {source}'
-        f" WHERE {condition} GROUP BY ALL"
+        f"SELECT {keys}, {lists} FROM {source} WHERE {condition} GROUP BY ALL"
     ).fetchnumpy()
     return zip(*(found[name].tolist() for name in found), strict=True)
 

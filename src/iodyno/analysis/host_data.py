@@ -50,7 +50,7 @@ class HostData:
     manifest: Mapping[str, Any]
     records: list[Record] = field(default_factory=list)
     histograms: dict[int, Histogram] = field(default_factory=dict)
-    readings: dict[str, dict[int, Reading]] = field(default_factory=dict)
+    readings: dict[str, Mapping[int, Reading]] = field(default_factory=dict)
     more_histograms: dict[str, dict[int, Histogram]] = field(default_factory=dict)
     classes: dict[str, dict[int, ClassCounts]] = field(default_factory=dict)
     machine: str = ""

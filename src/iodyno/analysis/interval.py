@@ -34,7 +34,7 @@ _EIGHTIETHS = 80
 Student's interval; 50, 100: 1.4 and 1.2, holding the mean of ten with 0.6 in 89 and 84 of 100)."""
 _STEPS, _CLOSE = 30, 1e-6
 """Steps to a bound at the most, and how close is enough (chosen: 4 to 1000 batches take 3 to 9 steps)."""
-TOLD = 1.05
+NOTICEABLE = 1.05
 """Least ratio of widths at which an interval is said to be wider by what windows cut off (chosen: what a reader would see)."""
 
 CUT_OFF = ", and one count more or less at the ends of a window"
@@ -190,7 +190,7 @@ def _with_resolution(
     spread = float(np.std(values, ddof=1)) if len(values) > 1 else half / 1.96
     shared = counting_error(fmean(m.resolution for m in known), spread)
     wider = math.hypot(half, 1.96 * shared)
-    if wider > TOLD * half:
+    if wider > NOTICEABLE * half:
         method += CUT_OFF
     return low - wider + half, high + wider - half, method, shared
 

@@ -8,11 +8,13 @@ a sample is not known and left out. Symbols are looked up after the measured win
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
+from itertools import chain
 
 from iodyno.analysis.cpu_classes import CPU_EXACT
-from iodyno.analysis.dataset import HostData, Reading, Trial
+from iodyno.analysis.dataset import HostData, Trial
 from iodyno.analysis.measured import Measured, missing, total_ratio
+from iodyno.analysis.readings import looks
 
 _PROGRAMS = ((CPU_EXACT, "exact.observer_ns"), ("block_times", "block.observer_ns"))
 """Sensors with programs in the kernel, and what these took."""
@@ -29,12 +31,8 @@ def cost_ratio(trial: Trial, name: str) -> Measured:
 
 def reading_ratio(host: HostData) -> float:
     """Share of the measured time in which the sensors of a host were being read."""
-    taken = sum(
-        by_index[record.index].cost_ns
-        for record in host.measured
-        for by_index in host.readings.values()
-        if record.index in by_index
-    )
+    found = looked(host)
+    taken = sum(found[record.index][0] for record in host.measured if record.index in found)
     return taken / host.measured_ns if host.measured_ns else 0.0
 
 
@@ -58,12 +56,20 @@ def _idle_ratios(host: HostData) -> list[float]:
     return []
 
 
-def looked_ns(span_ns: int, readings: Sequence[Reading]) -> int:
-    """Time that the readings of a record are of: its own, in nanoseconds, but where the load ended by itself and was looked at
-    later. What the load counted itself costs nothing, and is of the record's time.
+def looked(host: HostData) -> Mapping[int, tuple[int, int]]:
+    """Cost of the readings at the end of each record, and the least time that they are of, in nanoseconds; worked out once. It is
+    the record's own time, but where the load ended by itself and was looked at later. What the load counted itself costs nothing,
+    and is of the record's time.
     """
-    spans = [reading.span_ns for reading in readings if reading.cost_ns > 0 and reading.span_ns > 0]
-    return max(span_ns, min(spans, default=0))
+    found: dict[int, tuple[int, int]] | None = host.derived.get(("looked",))
+    if found is None:
+        found = host.derived["looked",] = {}
+        for index, span_ns, cost_ns in chain.from_iterable(map(looks, host.readings.values())):
+            cost, least = found.get(index, (0, 0))
+            if cost_ns > 0 and span_ns > 0:
+                least = min(least, span_ns) if least else span_ns
+            found[index] = cost + cost_ns, least
+    return found
 
 
 def costliest_cost_ratio(trial: Trial) -> Measured:
@@ -78,16 +84,16 @@ def costliest_cost_ratio(trial: Trial) -> Measured:
 def _cost_ratio(host: HostData) -> Measured:
     sampler = _profile_ratio(host)
     parts = []
+    found = looked(host)
     for record in host.measured:
-        found = [by_index[record.index] for by_index in host.readings.values() if record.index in by_index]
         kernel_ns = sum(
-            value
+            reading.values.total(metric) or 0
             for sensor, metric in _PROGRAMS
             if (reading := host.readings.get(sensor, {}).get(record.index)) is not None
-            for value in reading.values.of(metric).values()
         )
-        span_ns = looked_ns(record.span_ns, found)
-        taken = kernel_ns + sum(reading.cost_ns for reading in found) + sampler * span_ns
+        cost_ns, least_ns = found.get(record.index, (0, 0))
+        span_ns = max(record.span_ns, least_ns)
+        taken = kernel_ns + cost_ns + sampler * span_ns
         parts.append((float(taken), float(span_ns)))
     counted = ["readings of the sensors"]
     counted += ["programs in the kernel"] if any(host.labels(*each) for each in _PROGRAMS) else []

@@ -125,9 +125,9 @@ def _of_devices(trial: Trial) -> Iterable[OperationTimes]:
         parts = [
             (host, block_times.times_of(trial, host, operations=(kind,))) for host in trial.hosts.values()
         ]
-        told = [(host, found) for host, found in parts if found and host.records]
-        if told:
-            found = _merged_hosts(f"{kind} at the device", "service", told)
+        recorded = [(host, found) for host, found in parts if found and host.records]
+        if recorded:
+            found = _merged_hosts(f"{kind} at the device", "service", recorded)
             yield replace(found, sub_bits=block_times.SUB_BITS)
 
 

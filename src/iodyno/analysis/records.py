@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
+
+from iodyno.analysis.readings import Values
 
 
 class Part(NamedTuple):
@@ -53,12 +55,12 @@ def parts_together(
     )
 
 
-def parts_of(record: Record, values: Mapping[tuple[str, str], int]) -> tuple[Part, ...]:
+def parts_of(record: Record, values: Values) -> tuple[Part, ...]:
     """Return a record's parts from amounts up to their ends; the last part ends with the record. Empty where they do not fit."""
+    moved, done, ends = (values.of(f"part.{name}") for name in ("bytes", "operations", "end_ns"))
     upto = [(0, 0, 0)]
-    for label in map(str, range(sum(metric == "part.end_ns" for metric, _ in values))):
-        moved, done = values.get(("part.bytes", label), -1), values.get(("part.operations", label), -1)
-        upto.append((moved, done, values.get(("part.end_ns", label), -1)))
+    for label in map(str, range(len(ends))):
+        upto.append((moved.get(label, -1), done.get(label, -1), ends.get(label, -1)))
     upto.append((record.bytes, record.operations, record.span_ns))
     parts = tuple(Part(*(late - early for early, late in zip(*ends, strict=True))) for ends in pairwise(upto))
     return parts if all(min(part[:2]) >= 0 and part.span_ns > 0 for part in parts) else ()

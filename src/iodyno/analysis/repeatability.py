@@ -72,7 +72,7 @@ def of_campaign(folder: str, outcome: str | None = None) -> Repeatability:
             values.append((trial.point, trial.block, value))
     if asked not in known:
         raise ExperimentError(
-            f"found the outcome {asked!r}, allowed: {', '.join(known) or 'none, as nothing was measured'}",
+            f"unknown outcome {asked!r}: expected {', '.join(known) or 'none, as nothing was measured'}",
             where=str(folder),
             advice="--outcome with one of them",
         )

@@ -223,7 +223,7 @@ def read_stacks(dataset: Dataset) -> StackTable:
         if (data.manifest.get("profile") or {}).get("event") == _TIMER
     }
     by_timer = np.asarray([[(one, name) in timed for name in hosts] for one in trials], dtype=bool)
-    return _told_apart(
+    return _separated(
         StackTable(
             functions=tuple(known),
             trials=tuple(trials),
@@ -265,7 +265,7 @@ def stack_table(
             )
         )
     column = np.asarray(columns, dtype=np.int64).reshape(-1, 5).T
-    return _told_apart(
+    return _separated(
         StackTable(
             functions=tuple(Function(name, module) for name, module in numbers),
             trials=tuple(trials),
@@ -305,7 +305,7 @@ def reach_of(trial: Trial, host: str) -> Reach:
     return next((reach for reach, words in _SAID.items() if words in said), "all")
 
 
-def _told_apart(table: StackTable, by_timer: npt.NDArray[np.bool_]) -> StackTable:
+def _separated(table: StackTable, by_timer: npt.NDArray[np.bool_]) -> StackTable:
     """With sides of all functions, parts, other programs told apart from interrupts on top of them, and the samples of a timer
     given to the handlers that they are of."""
     table = _with_spaces(table)

@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from iodyno.analysis import arrivals
-from iodyno.analysis.histogram import merge
 from iodyno.analysis.measured import Measured, missing
 from iodyno.core.warnings import Warning, WarningCode
 from iodyno.core.workload import STREAM
@@ -125,9 +124,8 @@ def _pause_ns(job: Mapping[str, Any]) -> int:
 
 def _wait_ns(host: HostData) -> float:
     """Return the usual time of an operation of a host, or the least round trip of its path where that is longer."""
-    times = [host.histograms[r.index] for r in host.measured if r.index in host.histograms]
     trips = (r.values.get(("tcp.min_rtt_ns", "of=max"), 0) for r in host.measured_readings("tcp_info"))
-    return max(merge(times).quantile(0.5) or 0.0, *trips, 0.0)
+    return max(host.all_times().quantile(0.5) or 0.0, *trips, 0.0)
 
 
 def _program_pauses(job: Mapping[str, Any]) -> bool:

@@ -4,196 +4,46 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import Any
 
 from iodyno.analysis import cost, cpu_classes, physics
-from iodyno.analysis.alike import groups_of
 from iodyno.analysis.bystander import Trade, trades
-from iodyno.analysis.cost import Background, CostBasis
-from iodyno.analysis.cpu_classes import Accounting
+from iodyno.analysis.cost import CostBasis
+from iodyno.analysis.cost_model.study import study_costs
 from iodyno.analysis.dataset import Dataset, Trial
 from iodyno.analysis.factors import FactorLevels, factors_of, label, labels_of, moving_together
-from iodyno.analysis.finite_buffer import FiniteBuffer, finite_buffer_of
-from iodyno.analysis.fitting.campaign import LineFit, fits_of
+from iodyno.analysis.finite_buffer import finite_buffer_of
+from iodyno.analysis.fitting.campaign import fits_of
 from iodyno.analysis.interval import estimate
 from iodyno.analysis.limiter import verdict
 from iodyno.analysis.limiter.elasticity import proofs_of
 from iodyno.analysis.measured import Measured
 from iodyno.analysis.pooled_spread import pooled_spread
+from iodyno.analysis.results import CampaignSummary as CampaignSummary
+from iodyno.analysis.results import HostSummary as HostSummary
+from iodyno.analysis.results import PointSummary as PointSummary
+from iodyno.analysis.results import SocketSummary
+from iodyno.analysis.results import TrialSummary as TrialSummary
 from iodyno.analysis.seen_trials import Seen, look_at, trial_warnings
 from iodyno.analysis.stacks import what_lacks
-from iodyno.analysis.wall import Wall, walls_of
+from iodyno.analysis.wall import walls_of
 from iodyno.core.decision import Rule, Standing, UntilSpec
 from iodyno.core.experiment import stored_ends
-from iodyno.core.limiter import UNKNOWN, Finding, Verdict
-from iodyno.core.outcome import OUTCOMES, Estimate, bystanders_of
+from iodyno.core.limiter import Finding, Verdict
+from iodyno.core.outcome import OUTCOMES, bystanders_of
 from iodyno.core.search import Found, Goal, SearchSpec
 from iodyno.core.warnings import Warning, WarningCode
-from iodyno.core.workload import Level
 from iodyno.loads.base.analysis import load_of
-from iodyno.loads.files.analysis.flowops import FoundProgram, programs_of
-from iodyno.loads.script.analysis.results import FoundScript, scripts_of
-
-if TYPE_CHECKING:
-    from iodyno.analysis.cost_model.study import CostStudy
+from iodyno.loads.files.analysis.flowops import programs_of
+from iodyno.loads.script.analysis.results import scripts_of
 
 BACKGROUND_CHANGE = 0.02
 """Points by which the background may differ before and after (chosen: as much as marks the split of CPU time)."""
 
 
-@dataclass(frozen=True)
-class HostSummary:
-    """A host: what it is, how it was reached, its background, and what the instrument took there."""
-
-    name: str
-    role: str
-    access: str
-    cpus: tuple[int, ...]
-    address: str | None
-    facts: Mapping[str, Any]
-    clock: Mapping[str, Any]
-    write_overhead_ns: Mapping[str, float | None]
-    capabilities: Sequence[Mapping[str, Any]]
-    path: Mapping[str, Any]
-    notes: tuple[str, ...]
-    background: Background
-    observer_ratio: float | None
-    receive_shares: Mapping[int, float]
-
-
-@dataclass(frozen=True)
-class SocketSummary:
-    """Socket options of one host at one point: asked for and obtained, by option."""
-
-    host: str
-    labels: Mapping[str, str]
-    options: Mapping[str, tuple[Any, Any]]
-    differing: int
-
-
-@dataclass(frozen=True)
-class TrialSummary:
-    """A trial: its place in the design, how it went, and its outcomes (None where missing)."""
-
-    name: str
-    order: int
-    attempt: int
-    block: int
-    replicate: int
-    point: str
-    labels: Mapping[str, str]
-    status: str
-    reason: str | None
-    started_wall: str
-    warnings: tuple[Warning, ...]
-    outcomes: Mapping[str, float | None]
-    overhead_ns: int | None
-    skew_ns: int | None
-
-
-@dataclass(frozen=True)
-class PointSummary:
-    """A point of the design: its levels, an estimate of every outcome over its trials, and what limits there.
-
-    `skipped`: why this machine could not have it; None: it could.
-    """
-
-    id: str
-    levels: Mapping[str, Level]
-    labels: Mapping[str, str]
-    outcomes: Mapping[str, Estimate]
-    warnings: tuple[Warning, ...]
-    planned: int
-    finished: int
-    limiter: Finding = field(default_factory=lambda: Finding(Verdict(UNKNOWN, trials=0)))
-    skipped: str | None = None
-
-    def knows(self, outcome: str) -> bool:
-        """Tell whether there is a number of this outcome."""
-        found = self.outcomes.get(outcome)
-        return found is not None and found.estimate is not None
-
-
-@dataclass(frozen=True)
-class CampaignSummary:
-    """Everything that a report shows.
-
-    `named`: the outcomes that the experiment names, in order; `asked`: these, or the usual ones where it names none.
-    `found`: where the search of each point of the design ended, of an experiment that searches. `walls`: of every line
-    of a closed loop of requests at several numbers of clients. `trades`: what the factors do to workload and bystander.
-    `until` and `decision`: the rule for stopping, and where it ended. `finite_buffer`: of a port with few buffers.
-    `fits`: the models of every line along a load.
-    `costs`: the linear model of the sender's cost, where two factors vary and the trials carry one. `plots`: the whole
-    plot of each trial by its order, of a design with slow factors.
-    """
-
-    name: str
-    question: str
-    folder: str
-    created: str
-    finished: bool
-    quick: bool
-    seed: int | None
-    tool_version: str
-    build_hash: str
-    design: str
-    workload: Mapping[str, Any]
-    windows: Mapping[str, int]
-    factors: tuple[FactorLevels, ...]
-    factor_labels: Mapping[str, tuple[str, ...]]
-    hosts: tuple[HostSummary, ...]
-    tier: str
-    asked: tuple[str, ...]
-    points: tuple[PointSummary, ...]
-    trials: tuple[TrialSummary, ...]
-    planned: int
-    sockets: tuple[SocketSummary, ...]
-    warnings: tuple[Warning, ...]
-    preflight: Sequence[Mapping[str, Any]] = ()
-    calibration: Mapping[str, Any] = field(default_factory=dict)
-    experiment_text: str = ""
-    accounting: Accounting = field(default_factory=Accounting)
-    scripts: tuple[FoundScript, ...] = ()
-    programs: tuple[FoundProgram, ...] = ()
-    notes: tuple[str, ...] = ()
-    search: SearchSpec | None = None
-    found: tuple[Found, ...] = ()
-    walls: tuple[Wall, ...] = ()
-    trades: tuple[Trade, ...] = ()
-    decision: Standing | None = None
-    until: UntilSpec | None = None
-    finite_buffer: FiniteBuffer | None = None
-    fits: tuple[LineFit, ...] = ()
-    costs: CostStudy | None = None
-    plots: Mapping[int, int] = field(default_factory=dict)
-    named: tuple[str, ...] = ()
-
-    @property
-    def rate(self) -> str:
-        """The outcome that is the rate of the load."""
-        return load_of(self.workload).rate
-
-    @property
-    def told(self) -> tuple[HostSummary, ...]:
-        """The hosts as tables and sentences have them: an end that has several is one, with its name and facts of the first."""
-        named = {host: name for name, hosts in groups_of(self.workload).items() for host in hosts}
-        # Several on one machine have the name of the first of them.
-        names = [named.get(host.name.partition("+")[0], host.name) for host in self.hosts]
-        last = {n: replace(h, name=n) for n, h in reversed(tuple(zip(names, self.hosts, strict=True)))}
-        return tuple(last[name] for name in dict.fromkeys(names))
-
-    def host(self, role: str) -> HostSummary | None:
-        """The host that sends (`send`) or receives (`receive`); of a load that needs no other end, the first client."""
-        role = load_of(self.workload).first_role if role == "send" else role
-        return next((host for host in self.told if host.role == role), None)
-
-
 def analyse(dataset: Dataset) -> CampaignSummary:
     """Outcomes with intervals of every point, warnings about them, what is known of the hosts, and a model of the cost."""
-    # Imported here: a model is made of a summary.
-    from iodyno.analysis.cost_model.study import study_costs
-
     summary = _summarise(dataset)
     return replace(summary, costs=study_costs(summary))
 
@@ -265,10 +115,10 @@ def _trades(
 ) -> tuple[Trade, ...]:
     kind = (dataset.experiment.get("workload") or {}).get("kind", "")
     levels = {factor.name: factor.levels for factor in factors if factor.varies}
-    told = [(p.levels, p.labels, p.outcomes) for p in points]
+    measured = [(p.levels, p.labels, p.outcomes) for p in points]
     beside = bystanders_of(dataset.experiment)
     return tuple(
-        trade for name, its in beside.items() for trade in trades(told, levels, (kind, its["kind"]), name)
+        trade for name, its in beside.items() for trade in trades(measured, levels, (kind, its["kind"]), name)
     )
 
 

@@ -39,7 +39,7 @@ FLAT_ELASTICITY = 0.1
 """Per cent by which the rate of a plateau may rise with one per cent more clients (chosen: loads that lie close together
 differ by little even where the rate is proportional to them; there it is 1).
 """
-TOLD_ELASTICITY = 0.5
+PROPORTIONAL = 0.5
 """Elasticity beyond which the interval over a plateau may be nearer to proportional than to flat."""
 OWN_WAIT = 0.5
 """Share of the waiting below which the senders' own side has most of it."""
@@ -49,13 +49,13 @@ OWN_WAIT = 0.5
 class Load:
     """A number of clients, and over its trials the rate and the mean response.
 
-    `under_way`: requests that a client has outstanding at a time.
+    `in_flight`: requests that a client has in flight at a time.
     """
 
     clients: int
     rates_per_s: tuple[float, ...]
     responses_ns: tuple[float, ...] = ()
-    under_way: int = 1
+    in_flight: int = 1
 
     @property
     def rate_per_s(self) -> float:
@@ -131,7 +131,7 @@ def locate(loads: Sequence[Load]) -> Wall:
     flat, least = ordered[first : last + 1], ordered[0]
     if len(flat) == 1:
         return _refused(ordered, response, _no_plateau(ordered, first, noise))
-    if unsure := _not_told(flat, noise):
+    if unsure := _not_flat(flat, noise):
         return _refused(ordered, response, unsure)
     plateau, trials = tuple(load.clients for load in flat), sum(len(load.rates_per_s) for load in flat)
     top, variance = fmean(load.rate_per_s for load in flat), noise.of_plateau(flat)
@@ -139,7 +139,7 @@ def locate(loads: Sequence[Load]) -> Wall:
     rate = _around(top, noise.half(variance), trials, "1/s", rate_method)
     # The logarithm of 1 / X varies as that of X.
     wait_method = "requests of a client / rate of the plateau (R >= N Dmax - Z)"
-    wait = _around(1e9 * least.under_way / top, noise.half(variance), trials, "ns", wait_method)
+    wait = _around(1e9 * least.in_flight / top, noise.half(variance), trials, "ns", wait_method)
     if first == 0:
         why = (
             f"the rate at the least load (N = {least.clients}) cannot be told from the greatest one: the wall is"
@@ -267,10 +267,10 @@ def _no_plateau(loads: Sequence[Load], peak: int, noise: _Noise) -> str:
     )
 
 
-def _not_told(flat: Sequence[Load], noise: _Noise) -> str | None:
+def _not_flat(flat: Sequence[Load], noise: _Noise) -> str | None:
     """Why loads that look like a plateau may be none; None: they are one."""
     elasticity, half = _elasticity(flat, noise)
-    if elasticity + half <= TOLD_ELASTICITY:
+    if elasticity + half <= PROPORTIONAL:
         return None
     return (
         f"rates vary too much to tell a plateau: from {flat[0].clients} to {flat[-1].clients} clients, 1 % more"
@@ -313,7 +313,7 @@ def _own_wait(flat: Sequence[Load]) -> list[str]:
     if not (first.responses_ns and last.responses_ns):
         return []
     cycles = 1e9 * (last.clients / last.rate_per_s - first.clients / first.rate_per_s)
-    share = (fmean(last.responses_ns) - fmean(first.responses_ns)) / (cycles * first.under_way)
+    share = (fmean(last.responses_ns) - fmean(first.responses_ns)) / (cycles * first.in_flight)
     if share >= OWN_WAIT:
         return []
     return [
@@ -324,9 +324,9 @@ def _own_wait(flat: Sequence[Load]) -> list[str]:
 
 def _assumptions(least: Load) -> tuple[str, ...]:
     found = ["what a request asks of each resource does not depend on the load"]
-    if least.clients * least.under_way > 1:
+    if least.clients * least.in_flight > 1:
         found.append(
-            f"requests do not wait for each other with {least.clients * least.under_way} in flight, the least load;"
+            f"requests do not wait for each other with {least.clients * least.in_flight} in flight, the least load;"
             " where they do, the wall lies further left"
         )
     return tuple(found)

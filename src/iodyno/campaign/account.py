@@ -1,4 +1,4 @@
-"""What is known of a trial beside its records."""
+"""Account of a trial beside its records."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from iodyno.core.workload import Level
 
 @dataclass
 class Account:
-    """What is known of a trial beside its records; filled as it goes, so that a failed one tells how far it came.
+    """Account of a trial beside its records; filled as it goes, so that a failed one tells how far it came.
 
     `path`: how the path was shaped for the trial, as asked and as obtained; None: it was left as it is. `settings`: what
     the workload was told, where the trial's own settings do not hold. `bystanders`: the same of the workloads beside, by name.
@@ -31,7 +31,7 @@ class Account:
     targets: dict[str, Any] = field(default_factory=dict)
 
     def role(self, host: str) -> str:
-        """What a host does, also one of a bystander's."""
+        """Role of a host, also of one of a bystander's."""
         beside, name = split_beside(host)
         if beside:
             return self.bystanders[beside].role(name)

@@ -68,10 +68,10 @@ def _cache_file() -> Path:
 
 def _key(testbed: Testbed, host: str) -> str:
     """Name what a calibration holds for; empty where the host does not tell its boot, or is simulated."""
-    told = testbed.sessions[host].hello
-    boot = told["host"]["boot_id"] if testbed.experiment.hosts[host].access != "simulated" else None
+    greeting = testbed.sessions[host].hello
+    boot = greeting["host"]["boot_id"] if testbed.experiment.hosts[host].access != "simulated" else None
     cpus = ",".join(map(str, testbed.cpus[host]))
-    return f"{boot} {told['host']['kernel']} {told['build_hash']} {cpus}" if boot else ""
+    return f"{boot} {greeting['host']['kernel']} {greeting['build_hash']} {cpus}" if boot else ""
 
 
 def _read(cache: Path) -> dict[str, dict[str, float | None]]:

@@ -150,7 +150,8 @@ class Course:
             unknown = [n for n in point.levels if n not in allowed and parameter_of(workload, n) is None]
             if unknown:
                 raise ExperimentError(
-                    f"a strategy asks for {unknown[0]!r} at {point.id}, allowed: parameters of {workload.name}",
+                    f"unknown parameter {unknown[0]!r}, which a strategy asks for at {point.id}: expected "
+                    f"parameters of {workload.name}",
                     where="strategy",
                     advice="`iodyno schema` prints every key with what it may hold",
                 )

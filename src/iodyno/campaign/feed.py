@@ -1,7 +1,7 @@
 """Feed of a campaign while it runs, for other processes to follow: lines of JSON in its folder.
 
 `feed/events.jsonl` has a line for everything that happens (`KINDS`); `feed/TRIAL.PART.jsonl` one for each record of the
-trial under way, and is removed when the trial is stored, or when it is full and the next part begins. `feed/lock` is locked
+running trial, and is removed when the trial is stored, or when it is full and the next part begins. `feed/lock` is locked
 as long as the lab lives. When the campaign ends, a last line says how, and the folder is removed: whoever follows has the
 file open and still reads it.
 
@@ -179,7 +179,7 @@ class Feed:
             (self._folder / name).unlink(missing_ok=True)
 
 
-class Told:
+class FedWatcher:
     """A watcher whose campaign has a feed: hands everything on, and tells the feed too."""
 
     def __init__(self, watcher: Watcher, feed: Feed) -> None:

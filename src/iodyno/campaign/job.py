@@ -1,4 +1,4 @@
-"""What the settings of a trial mean for each of its hosts: the job, as `agent/core/src/job.rs` has it."""
+"""Job of each host of a trial, made of the settings, as `agent/core/src/job.rs` has it."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def load_at(
     address: str | None,
     seed: int,
 ) -> dict[str, Any]:
-    """What the host does: one kind of load, with what belongs to that kind. `address`: where the ends meet, as far as known."""
+    """Load of the host: one kind of it, with what belongs to that kind. `address`: where the ends meet, as far as known."""
     load = load_for(experiment)
     if role == "idle":
         # A host that is only looked at may be the one that serves the files.
@@ -75,7 +75,7 @@ def load_at(
 
 
 def place_of(role: str, settings: Mapping[str, Level], address: str | None) -> dict[str, Any]:
-    """Where an end is, and how long it waits for a datagram."""
+    """Address of an end, and how long it waits for a datagram."""
     timeout_ns = settings.get("response_timeout", 100_000_000)
     return {"role": role, "address": address, "response_timeout_ns": timeout_ns}
 
@@ -111,7 +111,7 @@ def of_connections(
 
 
 def _traffic(kind: str, role: str, end: str, settings: Mapping[str, Level]) -> dict[str, Any]:
-    """What is done on each connection, as far as it belongs to this kind of traffic."""
+    """Traffic on each connection, as far as it belongs to this kind."""
     answer = {"response_bytes": settings.get("response_size", 1)}
     if kind == CONNECT_REQUEST_RESPONSE.name:
         return {**answer, "tls_resumption": settings.get("tls_resumption", False)}
@@ -173,7 +173,7 @@ def _watched(testbed: Testbed, host: str, role: str) -> dict[str, Any]:
 
 
 def _listens_at(testbed: Testbed, host: str) -> str:
-    """Where a receiver listens: at its address, or at all that it has where its senders know it by several."""
+    """Address at which a receiver listens: its own, or at all that it has where its senders know it by several."""
     seen = {
         testbed.hosts.data_address(host, sender) for sender in testbed.experiment.workload.senders_to(host)
     }
@@ -198,7 +198,7 @@ _OTHER = {"send": "receive", "receive": "send"}
 
 
 def _writes(role: str, settings: Mapping[str, Level]) -> bool:
-    """Whether the end with this role writes the payload of a stream, or the requests."""
+    """Tell whether the end with this role writes the payload of a stream, or the requests."""
     return (
         role
         in {"forward": ("send",), "reverse": ("receive",), "both": ("send", "receive")}[
@@ -208,7 +208,7 @@ def _writes(role: str, settings: Mapping[str, Level]) -> bool:
 
 
 def submission(role: str, settings: Mapping[str, Level]) -> Submission:
-    """How the end with this role makes its calls: its own word (`client_engine`, `server_engine`), else that of both ends."""
+    """Return how the end with this role makes its calls: by its own word (`client_engine`, ...), else by that of both."""
     ways, word = {"send": (CLIENTS, "client_engine"), "receive": (SERVERS, "server_engine")}.get(
         role, ({}, "")
     )

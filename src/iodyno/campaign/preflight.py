@@ -198,7 +198,7 @@ def _rings(testbed: Testbed, settings: list[dict[str, Level]]) -> Iterator[Check
 
 
 async def _refused(testbed: Testbed, settings: list[dict[str, Level]]) -> list[Check]:
-    """What the agents of the hosts would refuse there, as their kernels lack it: it is asked of them."""
+    """Ask the agents of the hosts what they would refuse there, as their kernels lack it."""
     wrong: dict[tuple[str, str], None] = {}
     for host, role in load_for(testbed.experiment).roles(testbed.experiment, settings[0]).items():
         # What a host does for itself every kernel has; an agent in a sandbox or a guest is asked nothing else while it serves.

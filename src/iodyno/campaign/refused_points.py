@@ -74,8 +74,8 @@ def refuse(experiment: Experiment, design: Design, file: str) -> None:
     where the agent cannot be asked.
     """
     ends = {json.dumps(end.job()): end for end in islice(ends_of(experiment, design), 2 * MOST_POINTS)}
-    told = refusals.anywhere(list(map(json.loads, ends)))
-    wrong = [(end, refusal) for end, refusal in zip(ends.values(), told, strict=True) if refusal]
+    refused = refusals.anywhere(list(map(json.loads, ends)))
+    wrong = [(end, refusal) for end, refusal in zip(ends.values(), refused, strict=True) if refusal]
     if not wrong:
         return
     top, _ = yaml_document.read(experiment.text, {})
@@ -93,14 +93,17 @@ def refuse(experiment: Experiment, design: Design, file: str) -> None:
 
 
 def _text(end: End, names: Sequence[str], refusal: refusals.Refusal) -> str:
-    """What is wrong, with the level of the parameter that is to blame as the file says it."""
+    """Return the mistake, with the level of the parameter that is to blame as the file says it."""
     name = next((each for each in names if each in end.settings), names[0])
     parameter = parameter_of(end.experiment.workload.workload, name)
     level = parameter.show(end.settings[name]) if parameter and name in end.settings else ""
     if not refusal.advice:
-        return refusal.what.replace(f"found {end.settings.get(name)},", f"found {level},", 1)
-    found = f"found {level}: " if level and level not in refusal.what.split() else ""
-    return f"{found}{refusal.what}, allowed: {refusal.advice.removeprefix('take ')}"
+        return refusal.what.replace(
+            f"invalid value {end.settings.get(name)}:", f"invalid value {level!r}:", 1
+        )
+    value = f"invalid value {level!r}: " if level and level not in refusal.what.split() else ""
+    taken = refusal.advice.startswith("take ")
+    return f"{value}{refusal.what}; {refusal.advice.replace('take ', 'expected ', 1) if taken else refusal.advice}"
 
 
 def ends_of(experiment: Experiment, design: Design) -> Iterator[End]:
@@ -120,7 +123,7 @@ def _at(experiment: Experiment, section: Path, settings: Mapping[str, Level]) ->
 
 
 def _address(end: End) -> str | None:
-    """Where the ends of a load meet, as the file says it: a port is the receiver's to choose."""
+    """Address and port at which the ends of a load meet, as the file says it: a port is the receiver's to choose."""
     if end.role == "alone":
         return None
     hosts, workload = end.experiment.hosts, end.experiment.workload

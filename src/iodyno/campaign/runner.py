@@ -14,7 +14,7 @@ from iodyno.campaign.account import Account
 from iodyno.campaign.background import Background, measure_background
 from iodyno.campaign.calibrate import calibrate
 from iodyno.campaign.course import Course
-from iodyno.campaign.feed import Feed, Told, fed, trial_name
+from iodyno.campaign.feed import FedWatcher, Feed, fed, trial_name
 from iodyno.campaign.folder import CampaignFile, hosts_json, warning_json
 from iodyno.campaign.ledger import Entry, Ledger
 from iodyno.campaign.lock import held
@@ -113,7 +113,7 @@ async def run_campaign(
         _Campaign.begin(experiment, design, folder, None if resume else program) as campaign,
         fed(folder, experiment.name, len(design.trials), campaign.clock) as feed,
     ):
-        campaign.feed, watcher = feed, Told(watcher, feed)
+        campaign.feed, watcher = feed, FedWatcher(watcher, feed)
         campaign.tell_damaged(watcher)
         course = campaign.begin_course(strategies, watcher)
         pause_ns: int | None = 0
@@ -398,7 +398,7 @@ class _Campaign:
             try:
                 await carry_out(testbed, name, settings, windows, account, keep, writer.add_profile)
             except TrialError as error:
-                failure = self.load.told(error)
+                failure = self.load.classified(error)
             self._look_at_wall_clock(account)
             manifest = {
                 "trial": name,

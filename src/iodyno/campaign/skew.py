@@ -1,4 +1,4 @@
-"""How far apart the hosts of a trial began, measured on the lab's clock and held against the experiment's limit."""
+"""Start skew of the hosts of a trial, measured on the lab's clock and held against the experiment's limit."""
 
 from __future__ import annotations
 

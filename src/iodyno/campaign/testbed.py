@@ -201,7 +201,7 @@ class Testbed:
         Raises AccessError.
         """
         now = asyncio.get_running_loop().time
-        end, told = now() + REACH_AGAIN_S, False
+        end, reported = now() + REACH_AGAIN_S, False
         while True:
             try:
                 return await self.start_agents()
@@ -217,11 +217,11 @@ class Testbed:
                 if now() > end:
                     error.what += f", also when it was tried again for {REACH_AGAIN_S:g} s"
                     raise
-                if not told:
+                if not reported:
                     self.tell(
                         f"{error.where}: {error.what}; trying to reach it for up to {REACH_AGAIN_S:g} s"
                     )
-                    told = True
+                    reported = True
             await asyncio.sleep(_TRY_EVERY_S)
 
     async def start_agents(self) -> None:

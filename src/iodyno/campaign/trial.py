@@ -25,7 +25,7 @@ from iodyno.session.sent import SentRecord
 from iodyno.session.session import Message, Session
 
 OPERATIONS = {"send": "write", "receive": "read", "alone": "io", "idle": "none"}
-"""What the service times of a role are of."""
+"""Operations that the service times of a role are of."""
 
 
 _SLACK_NS = 100_000_000
@@ -224,7 +224,7 @@ def _result(flow: _Flow, host: str, left_ns: int) -> Coroutine[Any, Any, Message
 
 
 def beside(account: Account) -> dict[str, Any]:
-    """What is known of the bystanders, as stored."""
+    """Accounts of the bystanders, as stored."""
     return {
         name: {"settings": found.settings, "start": found.start, "hosts": found.hosts}
         for name, found in account.bystanders.items()
@@ -309,7 +309,7 @@ async def connect(testbed: Testbed, account: Account, connections: int) -> None:
 
 
 def _way(testbed: Testbed, account: Account, sender: str, receiver: str, port: int) -> str:
-    """Where a sender reaches a receiver that listens at a port."""
+    """Return the address at which a sender reaches a receiver that listens at a port."""
     load = load_of(account.hosts[receiver]["job"])
     if load.get("transport") in ("unix", "vsock"):
         return rendezvous.of_sender(load["address"], port)
@@ -349,7 +349,7 @@ def _check_clocks(account: Account, before: Mapping[str, ClockFit], after: Mappi
 
 
 def _check_start(testbed: Testbed, account: Account, clocks: Mapping[str, ClockFit]) -> None:
-    """How far apart the hosts started: the first operation of each sender, and the start of each receiver."""
+    """Return the start skew of the hosts: the first operation of each sender, and the start of each receiver."""
     senders = testbed.experiment.workload.senders
     # The first operation of an open loop begins when its first arrival is due, whenever that is.
     if any(asked(account.hosts[sender]["job"]).get("arrivals") for sender in senders):

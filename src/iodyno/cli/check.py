@@ -39,10 +39,10 @@ def command(file: str, quick: bool, as_json: bool, variables: tuple[str, ...], *
         experiment = _experiment(file, variables, storage_asked, quick=quick)
         summary = _summary(experiment, file)
     except ExperimentError as error:
-        told = click.get_current_context().meta
+        of_command = click.get_current_context().meta
         # A job file of several steps comes here for each of them, and for all.
-        if as_json and __name__ not in told:
-            told[__name__] = True
+        if as_json and __name__ not in of_command:
+            of_command[__name__] = True
             click.echo(json.dumps({"ok": False, "file": file, "mistakes": _mistakes(error)}, indent=2))
         raise
     for note in experiment.notes:
@@ -79,7 +79,7 @@ def _experiment(
     if is_profile(file):
         storage_files.refuse(file, storage_asked)
         if quick:
-            raise click.UsageError("found a profile of uperf, allowed: --quick with an experiment file")
+            raise click.UsageError("--quick cannot be used with a profile of uperf")
         return uperf.experiment_of(file, variables, to=None, repeat=None, limit=None)
     uperf.refuse(file, {"variables": variables})
     storage_files.refuse(file, storage_asked)

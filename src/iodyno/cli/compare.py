@@ -169,7 +169,7 @@ def command(
 
     if len(campaigns) > 2 and (points or functions or levels):
         raise ExperimentError(
-            f"found {len(campaigns)} campaigns, allowed with --points, --functions and --levels: 1 or 2",
+            f"invalid value: {len(campaigns)} campaigns; expected 1 or 2 with --points, --functions and --levels",
             where="CAMPAIGN",
             advice="name two of them, or leave these options out to see when something changed",
         )
@@ -186,7 +186,7 @@ def command(
             advice="iodyno compare BEFORE AFTER --also BEFORE2",
         )
     if as_csv and as_json:
-        raise click.UsageError("found --json and --csv, allowed: one of them")
+        raise click.UsageError("--json cannot be used with --csv")
     if as_csv and (functions or len(campaigns) > 2):
         raise ExperimentError(
             "outcomes of two sides have it, neither functions nor a history", where="--csv", advice="--json"

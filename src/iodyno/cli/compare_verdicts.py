@@ -15,6 +15,7 @@ from iodyno.cli.point_choice import name_of
 from iodyno.cli.stderr import to_stderr
 from iodyno.core.errors import ExperimentError
 from iodyno.core.factor import parameter_of
+from iodyno.core.invalid import invalid
 from iodyno.core.quantity import counted
 from iodyno.core.workload import Level
 from iodyno.loads.base.workloads import workload_of_stored
@@ -240,7 +241,7 @@ def _levels(summary: CampaignSummary, written: str) -> tuple[str, Level, Level]:
     if match is None or match["factor"] not in factors:
         listed = ", ".join(factors) or "none, as nothing varies"
         raise ExperimentError(
-            f"found {written!r}, allowed: two levels of one factor; the factors are {listed}",
+            invalid(written, f"two levels of one factor; the factors are {listed}"),
             where="--levels",
             advice=f"--levels {example}",
         )
@@ -257,14 +258,14 @@ def _levels(summary: CampaignSummary, written: str) -> tuple[str, Level, Level]:
         if level not in factor.levels:
             labels = ", ".join(summary.factor_labels[factor.name])
             raise ExperimentError(
-                f"{text!r} is no level of {factor.name}, allowed: {labels}",
+                f"unknown level {text!r} of {factor.name}: expected {labels}",
                 where="--levels",
                 advice=f"--levels {example}",
             )
         found.append(level)
     if found[0] == found[1]:
         raise ExperimentError(
-            f"found {written!r}: one level twice", where="--levels", advice=f"--levels {example}"
+            f"invalid value {written!r}: one level twice", where="--levels", advice=f"--levels {example}"
         )
     return factor.name, found[0], found[1]
 

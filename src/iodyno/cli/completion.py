@@ -6,6 +6,7 @@ import click
 from click.shell_completion import get_completion_class
 
 from iodyno.core.errors import ExperimentError
+from iodyno.core.invalid import invalid
 
 
 @click.command(name="completion")
@@ -22,6 +23,6 @@ def command(ctx: click.Context, shell: str) -> None:
     """
     complete = get_completion_class(shell)
     if complete is None:
-        raise ExperimentError(f"found {shell!r}, allowed: bash, zsh, fish", where="SHELL")
+        raise ExperimentError(invalid(shell, "bash, zsh, fish"), where="SHELL")
     root = ctx.find_root().command
     click.echo(complete(root, {}, "iodyno", "_IODYNO_COMPLETE").source())

@@ -65,8 +65,8 @@ def command(
     storage_files.refuse(file, storage_asked)
     if Path(file).is_file() and not is_profile(file):
         raise ExperimentError(
-            "is no file of another tool, allowed: a profile of uperf (XML), a personality of Filebench (.f, .wml), "
-            "a job file of fio (.fio, .job, .ini)",
+            "is no file of another tool; expected a profile of uperf (XML), a personality of "
+            "Filebench (.f, .wml), a job file of fio (.fio, .job, .ini)",
             where=file,
             advice="iodyno check FILE, where it is an experiment",
         )

@@ -16,6 +16,7 @@ from iodyno.cli.options import OF_DESIGN, Option
 from iodyno.core.design import DESIGN_KINDS, DIRECTIONS, Design
 from iodyno.core.errors import AccessError, ExperimentError
 from iodyno.core.experiment import Experiment
+from iodyno.core.invalid import for_key
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -89,7 +90,7 @@ def asked(options: dict[str, Any], *, evaluates: bool = False) -> dict[str, Any]
     if model and keys.get("kind") == "d_optimal":
         keys["model"] = list(model)
     elif model and not evaluates:
-        raise click.UsageError("found --model, allowed: with --design d_optimal, or with `iodyno plan`")
+        raise click.UsageError("--model can only be used with --design d_optimal, or with `iodyno plan`")
     return keys
 
 
@@ -142,5 +143,5 @@ def placed(experiment: Experiment, file: str) -> Iterator[None]:
             raise
         line = line_of(experiment.text, error.where)
         raise ExperimentError(
-            error.what, where=f"{file}:{line}: {error.where}", advice=error.advice
+            for_key(error.where, error.what), where=f"{file}:{line}", advice=error.advice
         ) from None

@@ -82,8 +82,10 @@ def evaluation_lines(evaluation: Evaluation | None) -> list[str]:
     reasons = {entry.reason for entry in evaluation.terms if entry.reason}
     lines += [f"  {reason}" for reason in sorted(reasons)]
     if evaluation.word_lengths:
-        told = ", ".join(f"{count} of length {length}" for length, count in evaluation.word_lengths.items())
-        lines.append(f"  word-length pattern: {told}")
+        lengths = ", ".join(
+            f"{count} of length {length}" for length, count in evaluation.word_lengths.items()
+        )
+        lines.append(f"  word-length pattern: {lengths}")
     aliased = [entry for entry in evaluation.terms if entry.aliases]
     if aliased:
         lines.append("  clear: " + (", ".join(evaluation.clear) or "none"))
@@ -102,8 +104,8 @@ def evaluation_lines(evaluation: Evaluation | None) -> list[str]:
     if evaluation.runs_before:
         lines.append(f"  with the {evaluation.runs_before} trials that are there, as a block of their own")
     if noise is not None:
-        told = ", ".join(f"{jain_runs(noise, p)} for +-{percent(p)}" for p in _PRECISIONS)
-        lines.append(f"  trials of one point for its mean (Jain): {told}")
+        runs = ", ".join(f"{jain_runs(noise, p)} for +-{percent(p)}" for p in _PRECISIONS)
+        lines.append(f"  trials of one point for its mean (Jain): {runs}")
     lines += [f"  {warning}" for warning in evaluation.warnings]
     return lines
 

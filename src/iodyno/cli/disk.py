@@ -37,7 +37,7 @@ _LAID_OUT_BYTES = 2**30
 @level(WORKLOAD, "--queue-depth", "queue_depth", "1")
 @level(WORKLOAD, "--workers", "workers", "1")
 @level(WORKLOAD, "--syscalls", "syscalls")
-@click.option("--direct", is_flag=True, help="Past the page cache (O_DIRECT).")
+@click.option("--direct", is_flag=True, help="Bypass the page cache (O_DIRECT).")
 @level(WORKLOAD, "--cached", "cached")
 @level(WORKLOAD, "--sync", "sync")
 @level(WORKLOAD, "--sync-every", "sync_every")
@@ -112,7 +112,7 @@ def command(
     """
     written = {name: value for name, value in levels.items() if value is not None}
     if "target" not in written:
-        raise click.UsageError("--target is missing, needed: a file, a device in /dev, or null")
+        raise click.UsageError("missing option --target: expected a file, a device in /dev, or null")
     written["target"] = _absolute(str(written["target"])) if to is None else written["target"]
     asked = given(ctx)
     if remove_target and not asked - {"target", "to", "clients", "remove_target", "as_json"}:

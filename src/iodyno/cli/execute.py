@@ -136,10 +136,10 @@ def failed(outcome: CampaignOutcome, due: int, folder: Path, again: str) -> Tria
         )
     if str(first.reason).partition(":")[0] in CERTAIN:
         try:
-            told = json.loads((where / MANIFEST).read_text(encoding="utf-8"))["reason"]["advice"]
+            advised = json.loads((where / MANIFEST).read_text(encoding="utf-8"))["reason"]["advice"]
         except (OSError, ValueError, KeyError, TypeError):
-            told = ""
-        advice = told or again
+            advised = ""
+        advice = advised or again
     return TrialError(text, where=str(where), advice=advice)
 
 

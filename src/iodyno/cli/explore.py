@@ -76,7 +76,7 @@ def command(
     from iodyno.strategies.explore import Explore
 
     if resume and into:
-        raise click.UsageError("found --resume and --into, allowed: one of them")
+        raise click.UsageError("--resume cannot be used with --into")
     whole = read_experiment(file, quick=quick)
     if whole.search is not None or whole.until is not None:
         raise ExperimentError(
@@ -92,10 +92,10 @@ def command(
     program = find_agent()
     while stage := exploration.ask():
         done = exploration.done
-        noise = done[-1].told.noise_ratio if done else None
+        noise = done[-1].judgement.noise_ratio if done else None
         to_stderr(_announced(len(done) + 1, stage, noise))
         _run(stage, again, yes, program)
-        to_stderr("\n".join(_told(exploration.tell(stage), least)))
+        to_stderr("\n".join(_effects(exploration.tell(stage), least)))
     _finish(exploration, folder, as_json)
 
 
@@ -143,19 +143,21 @@ def _announced(number: int, planned: Planned, noise: float | None) -> str:
     return f"stage {number}, {stage.name}: {stage.why}: {trials}{tells}"
 
 
-def _told(done: Done, least: float) -> list[str]:
+def _effects(done: Done, least: float) -> list[str]:
     """The effects that may matter, the largest first, and what was shown to be small."""
-    told = done.told
-    large = sorted((e for e in told.effects if e.matters(least)), key=lambda e: -_magnitude(e, told.ratios))
-    noise = "unknown" if told.noise_ratio is None else f"{100 * told.noise_ratio:.2g} %"
+    judgement = done.judgement
+    large = sorted(
+        (e for e in judgement.effects if e.matters(least)), key=lambda e: -_magnitude(e, judgement.ratios)
+    )
+    noise = "unknown" if judgement.noise_ratio is None else f"{100 * judgement.noise_ratio:.2g} %"
     lines = [
-        f"  noise between trials {noise}; {len(large)} of {len(told.effects)} effects may be {100 * least:g} % or more"
+        f"  noise between trials {noise}; {len(large)} of {len(judgement.effects)} effects may be {100 * least:g} % or more"
     ]
     for effect in large:
         aliases = "".join(f" = {':'.join(factors)}" for factors in effect.aliases)
-        lines.append(f"    {':'.join(effect.factors)}{aliases}: {_size_of(effect, told.ratios)}")
-    if told.curved:
-        lines.append(f"  no straight line in {told.curved}")
+        lines.append(f"    {':'.join(effect.factors)}{aliases}: {_size_of(effect, judgement.ratios)}")
+    if judgement.curved:
+        lines.append(f"  no straight line in {judgement.curved}")
     return lines
 
 

@@ -14,6 +14,7 @@ import click
 from iodyno.cli.encoding import Unescaped
 from iodyno.cli.number import NumberRange
 from iodyno.core.errors import ExperimentError
+from iodyno.core.invalid import invalid
 
 if TYPE_CHECKING:
     from iodyno.cli.heatmap_output import Output
@@ -306,7 +307,7 @@ def _width_ns(written: str) -> int:
             parse_exact("duration", f"{text}s" if text[-1:].isdigit() or text[-1:] == "." else text)
         )
         if width < 1:
-            raise ValueError(f"found {written!r}, allowed: 1 ns or more")
+            raise ValueError(invalid(written, "1 ns or more"))
     except ValueError as error:
         raise ExperimentError(
             str(error), where="--column", advice="--column 0.1, or --column 100ms"
@@ -364,7 +365,7 @@ def _lines(written: str) -> tuple[str, ...]:
     wrong = [name for name in names if name not in OVERLAYS]
     if wrong:
         raise ExperimentError(
-            f"found {wrong[0]!r}, allowed: {', '.join(OVERLAYS)}, none",
+            invalid(wrong[0], f"{', '.join(OVERLAYS)}, none"),
             where="--lines",
             advice="--lines p50,max",
         )

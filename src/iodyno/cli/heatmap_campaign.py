@@ -12,6 +12,7 @@ from iodyno.cli.point_choice import choose_point, name_of
 from iodyno.core import quantity
 from iodyno.core.errors import ExperimentError, StoreError
 from iodyno.core.grid import Grid
+from iodyno.core.invalid import invalid
 
 if TYPE_CHECKING:
     from iodyno.analysis.dataset import Trial
@@ -133,7 +134,7 @@ def _of_trial(trials: Sequence[Trial], wanted: str | None, folder: Path) -> list
     if not found:
         names = ", ".join(trial.name for trial in trials[:4])
         raise ExperimentError(
-            f"found {wanted!r}; finished trials are {names}{' ...' if len(trials) > 4 else ''}",
+            f"unknown trial {wanted!r}: finished trials are {names}{' ...' if len(trials) > 4 else ''}",
             where="--trial",
             advice=trials[0].name,
         )
@@ -153,7 +154,7 @@ def _groups(
         names = [factor.name for factor in summary.factors]
         if by not in names:
             raise ExperimentError(
-                f"{by!r} is no factor of this campaign; allowed: {', '.join(names) or 'none'}",
+                f"unknown factor {by!r} of this campaign: expected {', '.join(names) or 'none'}",
                 where="--by",
                 advice=f"--by {names[0]}" if names else "leave --by out",
             )
@@ -200,7 +201,7 @@ def _operations(trials: Sequence[Trial], options: dict[str, Any], folder: Path) 
     known = sorted({key[1] for key in by_key})
     if operation is not None and operation not in known:
         raise ExperimentError(
-            f"found {operation!r}, allowed: {', '.join(known)}",
+            invalid(operation, ", ".join(known)),
             where="--operation",
             advice=f"--operation {known[0]}",
         )
@@ -248,7 +249,7 @@ def _seconds(written: str | None, where: str) -> float | None:
         return float(written)
     except ValueError:
         raise ExperimentError(
-            f"found {written!r}, allowed: seconds after the begin of the trial",
+            invalid(written, "seconds after the begin of the trial"),
             where=where,
             advice=f"{where} 2.5",
         ) from None

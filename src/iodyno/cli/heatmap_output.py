@@ -18,6 +18,7 @@ import click
 from iodyno.cli.encoding import Unescaped
 from iodyno.core.errors import ExperimentError, StoreError
 from iodyno.core.grid import Grid
+from iodyno.core.invalid import invalid
 from iodyno.store.files import write_file
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def checked_file(written: str | None) -> Path | None:
     path = Path(written)
     if path.suffix.lower() not in SUFFIXES:
         raise ExperimentError(
-            f"found {path.name!r}, allowed: names that end in {', '.join(SUFFIXES)}",
+            invalid(path.name, f"names that end in {', '.join(SUFFIXES)}"),
             where="-o",
             advice="-o heat.svg",
         )
@@ -172,9 +173,9 @@ def _looks(maps: Sequence[Map], look: Look) -> list[Look]:
 
 
 def _shared_counts(maps: Sequence[Map]) -> list[int]:
-    from iodyno.report.heat_map.layout import drawn_counts, frame_of
+    from iodyno.report.heat_map.layout import cell_counts, frame_of
 
-    return sorted(count for each in maps for count in drawn_counts(each.grid, frame_of(each.grid)).values())
+    return sorted(count for each in maps for count in cell_counts(each.grid, frame_of(each.grid)).values())
 
 
 def _quantiles(grid: Grid) -> dict[str, Sequence[float | None]]:
@@ -214,8 +215,8 @@ def _file(
         from iodyno.report.heat_map.page import pages
 
         said_of = [sentences(each.grid, one) for each, one in zip(maps, found, strict=True)]
-        drawn = [(p, svg.script_data(each.grid)) for p, each in zip(pictures, maps, strict=True)]
-        return pages(drawn, said_of).encode()
+        pictured = [(p, svg.script_data(each.grid)) for p, each in zip(pictures, maps, strict=True)]
+        return pages(pictured, said_of).encode()
     return svg.document(
         [(p, svg.script_data(each.grid)) for p, each in zip(pictures, maps, strict=True)]
     ).encode()

@@ -70,7 +70,7 @@ def command(file: str) -> None:
     """
     if not file.strip():
         raise ExperimentError(
-            "found an empty name, allowed: the name of a file", where="FILE", advice="iodyno init"
+            "invalid value: an empty name; expected the name of a file", where="FILE", advice="iodyno init"
         )
     try:
         with Path(file).open("x", encoding="utf-8") as opened:

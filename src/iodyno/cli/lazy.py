@@ -56,9 +56,8 @@ class LazyGroup(click.Group):
         if args and args[0] not in words and not args[0].startswith("-"):
             near = difflib.get_close_matches(args[0], words, n=1, cutoff=0.5)
             advice = f"{ctx.command_path} {near[0]}" if near else f"{ctx.command_path} --help"
-            raise ExperimentError(
-                f"found {args[0]!r}, allowed: {', '.join(words)}", where="command", advice=advice
-            )
+            known = f"expected one of {', '.join(words)}"
+            raise ExperimentError(f"unknown command {args[0]!r}: {known}", advice=advice)
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> object:

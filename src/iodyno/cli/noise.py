@@ -14,6 +14,7 @@ from iodyno.cli.number import NumberRange
 from iodyno.core.errors import ExperimentError, StoreError, TrialError
 from iodyno.core.experiment import Experiment
 from iodyno.core.factor import parameter_of
+from iodyno.core.invalid import for_key, invalid
 from iodyno.core.noise import NoiseSpec
 from iodyno.core.workload import Level
 
@@ -150,7 +151,7 @@ def _levels(experiment: Experiment, written: str) -> dict[str, Level]:
         parameter = parameter_of(experiment.workload.workload, name)
         if not equals or name not in factors:
             raise ExperimentError(
-                f"found {part!r}, allowed: levels of {', '.join(factors) or 'no factor, as nothing is varied'}",
+                invalid(part, f"levels of {', '.join(factors) or 'no factor, as nothing is varied'}"),
                 where="--point",
                 advice="such as --point 'size=1KiB'",
             )
@@ -158,12 +159,12 @@ def _levels(experiment: Experiment, written: str) -> dict[str, Level]:
             level: Level = parameter.parse(text) if parameter else text
         except ValueError as problem:
             raise ExperimentError(
-                f"{name}: {problem}", where="--point", advice="write a level of the file"
+                for_key(name, str(problem)), where="--point", advice="write a level of the file"
             ) from None
         if level not in factors[name].levels:
             shown = ", ".join(parameter.show(at) if parameter else str(at) for at in factors[name].levels)
             raise ExperimentError(
-                f"{text!r} is no level of {name}, allowed: {shown}",
+                f"unknown level {text!r} of {name}: expected {shown}",
                 where="--point",
                 advice="write one of these",
             )

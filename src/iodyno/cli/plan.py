@@ -79,11 +79,11 @@ def command(
     from iodyno.designs.stopping import extended
 
     if as_json and as_csv:
-        raise click.UsageError("found --json and --csv, allowed: one of them")
+        raise click.UsageError("--json cannot be used with --csv")
     if noise is not None and noise_from:
-        raise click.UsageError("found --noise and --noise-from, allowed: one of them")
+        raise click.UsageError("--noise cannot be used with --noise-from")
     if outcome and not noise_from:
-        raise click.UsageError("found --outcome, allowed: with --noise-from")
+        raise click.UsageError("--outcome can only be used with --noise-from")
     model = options["design_model"]
     experiment, design = design_options.planned(
         file, quick=quick, design=design_options.asked(options, evaluates=True)
@@ -155,24 +155,24 @@ def _as_text(
                 ]
             ),
             *([_proof(experiment, design)] if experiment.prove else []),
-            *_told(experiment, design, evaluation, measured),
+            *_described(experiment, design, evaluation, measured),
         ]
     )
 
 
-def _told(
+def _described(
     experiment: Experiment, design: Design, evaluation: Evaluation | None, measured: Repeatability | None
 ) -> list[str]:
     """Describe the design, and what it will tell."""
     structure = design_tables.structure_lines(experiment, design)
     lines = ["", *structure] if structure else []
-    told = design_tables.evaluation_lines(evaluation)
+    evaluated = design_tables.evaluation_lines(evaluation)
     if measured:
-        told.append(
+        evaluated.append(
             f"  the noise is that of {measured.outcome} there: {percent(measured.noise_ratio)} "
             f"[{percent(measured.low_ratio)}, {percent(measured.high_ratio)}], over {counted(measured.points, 'point')}"
         )
-    return [*lines, "", *told] if told else lines
+    return [*lines, "", *evaluated] if evaluated else lines
 
 
 def _until(spec: UntilSpec) -> str:

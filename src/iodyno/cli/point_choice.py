@@ -12,6 +12,7 @@ from click.shell_completion import CompletionItem
 
 from iodyno.core.errors import ExperimentError, IodynoError
 from iodyno.core.factor import parameter_of
+from iodyno.core.invalid import for_key, invalid
 from iodyno.core.workload import Level
 from iodyno.loads.base.workloads import workload_of_stored
 
@@ -79,9 +80,7 @@ def choose_host(summary: CampaignSummary, written: str | None) -> str:
         sender = summary.host("send")
         return sender.name if sender else names[0]
     if written not in names:
-        raise ExperimentError(
-            f"found {written!r}, allowed: {', '.join(names)}", where="--host", advice=names[0]
-        )
+        raise ExperimentError(invalid(written, ", ".join(names)), where="--host", advice=names[0])
     return written
 
 
@@ -100,7 +99,7 @@ def _levels(summary: CampaignSummary, written: str, where: str) -> dict[str, Lev
                 advice=example,
             )
         if name not in known:
-            text = f"{name!r} is no factor of this campaign; allowed: {', '.join(known)}"
+            text = f"unknown factor {name!r} of this campaign: expected {', '.join(known)}"
             raise ExperimentError(text, where=where, advice=example)
         if name in found:
             raise ExperimentError(
@@ -110,7 +109,7 @@ def _levels(summary: CampaignSummary, written: str, where: str) -> dict[str, Lev
         try:
             found[name] = parameter.parse(level) if parameter else level
         except ValueError as error:
-            raise ExperimentError(f"{name}: {error}", where=where, advice=example) from None
+            raise ExperimentError(for_key(name, str(error)), where=where, advice=example) from None
     if not found:
         raise ExperimentError("names no factor", where=where, advice=example)
     return found

@@ -17,7 +17,7 @@ from iodyno.cli.stderr import forgiven, to_stderr
 from iodyno.core.decision import Standing
 from iodyno.core.design import Design, PlannedTrial
 from iodyno.core.experiment import Experiment
-from iodyno.core.factor import parameter_of, told_by_variant
+from iodyno.core.factor import named_by_variant, parameter_of
 from iodyno.core.quantity import show_rough
 from iodyno.core.search import Found
 from iodyno.core.warnings import Warning
@@ -120,9 +120,9 @@ class PlainWatcher(Watcher):
         """Such as `connections 4, size 64KiB`; nothing where nothing varies."""
         workload = self._experiment.workload.workload
         shown = []
-        told = told_by_variant(self._experiment.factors)
+        named = named_by_variant(self._experiment.factors)
         for name, level in planned.point.levels.items():
-            if name in told:
+            if name in named:
                 continue
             parameter = parameter_of(workload, name)
             shown.append(f"{name} {parameter.show(level) if parameter else level}")

@@ -63,7 +63,7 @@ def command(
     from iodyno.report.void import void_costs
 
     if json_asked and csv_asked:
-        raise click.UsageError("found --json and --csv, allowed: one of them")
+        raise click.UsageError("--json cannot be used with --csv")
     form = "json" if json_asked else "csv" if csv_asked else None
     dataset = read_dataset(campaign)
     shown = _shown(dataset, trials)
@@ -99,7 +99,7 @@ def _shown(dataset: Dataset, asked: str | None) -> list[str] | None:
     if unknown := [name for name in named if name not in finished]:
         names = ", ".join(finished[:4])
         raise ExperimentError(
-            f"found {unknown[0]!r}; finished trials are {names}{' ...' if len(finished) > 4 else ''}",
+            f"unknown trial {unknown[0]!r}: finished trials are {names}{' ...' if len(finished) > 4 else ''}",
             where="--trials",
             advice=f"--trials {finished[0]}" if finished else "iodyno run --resume goes on with it",
         )

@@ -48,8 +48,14 @@ def command(host: str, as_json: bool) -> None:
         wrong, advice = [f"{error.where} {error.what}"], error.advice
     found, hidden = asyncio.run(_restore(host))
     if as_json:
-        told = {"host": host, **found, "only_root_can_tell": hidden, "removed": removed, "not_removed": left}
-        click.echo(json.dumps(told, indent=2))
+        values = {
+            "host": host,
+            **found,
+            "only_root_can_tell": hidden,
+            "removed": removed,
+            "not_removed": left,
+        }
+        click.echo(json.dumps(values, indent=2))
     else:
         nothing = "nothing that this account had set was left" if hidden else "nothing was left"
         click.echo(f"restored on {host}: {', '.join(found['done']) or nothing}")

@@ -16,6 +16,7 @@ from iodyno.cli.signals import named_when_stopped
 from iodyno.cli.stderr import to_stderr
 from iodyno.core.errors import ExperimentError, TrialError
 from iodyno.core.experiment import Experiment
+from iodyno.core.invalid import for_key
 from iodyno.core.outcome import Estimate
 from iodyno.core.warnings import WarningCode
 from iodyno.core.workload import SOCKET_NUMBERS, Workload
@@ -42,9 +43,9 @@ def level(
     parameter = workload.parameter(name)
     assert parameter is not None
     words = "|".join(parameter.words)
-    told = parameter.help
+    help_text = parameter.help
     if len(words) > _LONGEST_METAVAR:
-        told, words = f"{told} One of {', '.join(parameter.words)}.", ""
+        help_text, words = f"{help_text} One of {', '.join(parameter.words)}.", ""
 
     def checked(ctx: click.Context, _option: click.Parameter, written: str | None) -> str | None:
         try:
@@ -61,7 +62,7 @@ def level(
         default=default,
         show_default=True,
         callback=checked,
-        help=told,
+        help=help_text,
         shell_complete=lambda _ctx, _option, begun: [w for w in parameter.words if w.startswith(begun)],
     )
 
@@ -152,7 +153,7 @@ def experiment_of(keys: Mapping[str, Any]) -> Experiment:
             where, what = said[0]
         else:
             where = context.command_path
-            what = f"{len(said)} mistakes" + "".join(f"\n  {option}: {text}" for option, text in said)
+            what = f"{len(said)} mistakes" + "".join(f"\n  {for_key(option, text)}" for option, text in said)
         raise ExperimentError(what, where=where, advice=f"{context.command_path} --help") from None
 
 
@@ -161,7 +162,7 @@ def _of_option(mistake: Mistake, options: Mapping[str, str], kind: str) -> tuple
     key = mistake.path.rpartition(".")[2].partition("[")[0]
     option = options.get(key, mistake.path)
     if mistake.text.startswith("unknown key") and key in options:
-        return option, f"does not go with {kind.replace('_', ' ')}, allowed: leave it out"
+        return option, f"cannot be used with {kind.replace('_', ' ')}"
     return option, mistake.text
 
 

@@ -86,7 +86,7 @@ def command(
     """
     written = {name: value for name, value in levels.items() if value is not None}
     if "sizes" in written and "size" in written:
-        raise click.UsageError("found --sizes and --size, allowed: one of the two")
+        raise click.UsageError("--sizes cannot be used with --size")
     if (idle := without_effect(written)) is not None:
         raise click.UsageError(idle)
     if multiplexed:
@@ -110,7 +110,7 @@ def without_effect(levels: Mapping[str, str]) -> str | None:
     """Return what is wrong where an option could change nothing: neither end makes its calls in the way that it is for.
 
     >>> without_effect({"batch": "8", "transport": "tcp", "engine": "epoll"})
-    'found --batch, allowed: with calls that take several messages, such as --transport udp --server-engine recvmmsg'
+    '--batch can only be used with calls that take several messages, such as --transport udp --server-engine recvmmsg'
     >>> without_effect({"batch": "8", "transport": "udp", "server_engine": "recvmmsg"})
     """
     both = Submission("", levels.get("engine", "threads"))
@@ -119,8 +119,14 @@ def without_effect(levels: Mapping[str, str]) -> str | None:
         SERVERS.get(levels.get("server_engine", ""), both),
     ]
     if "batch" in levels and not any(end.takes_several(levels["transport"]) for end in ends):
-        return "found --batch, allowed: with calls that take several messages, such as --transport udp --server-engine recvmmsg"
+        return (
+            "--batch can only be used with calls that take several messages, such as --transport "
+            "udp --server-engine recvmmsg"
+        )
     blocks = [f"--{name.replace('_', '-')}" for name in ("block_packets", "block_timeout") if name in levels]
     if blocks and not any(end.ring == _OF_BLOCKS for end in ends):
-        return f"found {blocks[0]}, allowed: with --transport udp --server-engine packet_v3, whose ring has blocks"
+        return (
+            f"{blocks[0]} can only be used with --transport udp --server-engine packet_v3, whose "
+            "ring has blocks"
+        )
     return None

@@ -113,7 +113,7 @@ def command(
     from iodyno.strategies.until import with_rule
 
     if resume and into:
-        raise click.UsageError("found --resume and --into, allowed: one of them")
+        raise click.UsageError("--resume cannot be used with --into")
     design_keys = design_options.asked(asked)
     # A campaign goes on in the form that it was begun in.
     storage_asked = {name: asked.pop(name) for name in ("target", "seconds", "sections", "remove_files")}
@@ -124,18 +124,14 @@ def command(
     foreign = profile or storage_files.kind_of(file) is not None
     if foreign and not profile:
         if resume or design_keys:
-            raise click.UsageError(
-                "found a workload of another tool, allowed: --resume and a design with an experiment file"
-            )
+            raise click.UsageError("--resume and a design cannot be used with a workload of another tool")
         if storage_files.in_steps(command, file, storage_asked):
             return
         experiment = storage_files.experiment_of(file, **asked, **storage_asked, quick=quick)
     elif profile:
         storage_files.refuse(file, storage_asked)
         if quick or resume or design_keys:
-            raise click.UsageError(
-                "found a profile of uperf, allowed: --quick, --resume and a design with an experiment file"
-            )
+            raise click.UsageError("--quick, --resume and a design cannot be used with a profile of uperf")
         experiment = uperf.experiment_of(file, **asked)
     else:
         uperf.refuse(file, asked)
@@ -207,8 +203,8 @@ def _shown(outcome: CampaignOutcome, as_json: bool, *, searched: bool) -> Campai
     if as_json:
         failed = [{"order": entry.order, "reason": entry.reason} for entry in outcome.failed]
         skipped = [{"order": entry.order, "reason": entry.reason} for entry in outcome.skipped]
-        told = {"finished": outcome.complete, "finished_trials": outcome.finished}
+        counts = {"finished": outcome.complete, "finished_trials": outcome.finished}
         decided = {"decision": outcome.answers["until"].content} if "until" in outcome.answers else {}
-        found = {"campaign": str(outcome.folder), **told, "failed": failed, "skipped": skipped, **decided}
+        found = {"campaign": str(outcome.folder), **counts, "failed": failed, "skipped": skipped, **decided}
         click.echo(json.dumps(found))
     return outcome

@@ -79,7 +79,7 @@ def command(
     """
     written = {name: value for name, value in levels.items() if value is not None}
     if low >= high:
-        raise click.UsageError(f"found --low {low} and --high {high}, allowed: a low below the high")
+        raise click.UsageError(f"invalid value: --low {low} and --high {high}; expected a low below the high")
     search_for = {
         "goal": goal,
         "low": low,
@@ -116,8 +116,8 @@ def _show(folder: Path, *, as_json: bool) -> None:
             for p in sorted(summary.points, key=lambda p: p.levels[factor])
         ]
         warnings = [{"code": d.code, "text": d.text, "where": d.where} for d in summary.warnings]
-        told = {**search_json(summary), "tried": tried, "warnings": warnings}
-        click.echo(json.dumps({"campaign": str(folder), **told}, indent=2))
+        values = {**search_json(summary), "tried": tried, "warnings": warnings}
+        click.echo(json.dumps({"campaign": str(folder), **values}, indent=2))
     else:
         for sentence in search_sentences(summary):
             click.echo(sentence)

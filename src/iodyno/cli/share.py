@@ -7,6 +7,8 @@ from typing import Any
 
 import click
 
+from iodyno.core.invalid import invalid
+
 
 class Share(click.ParamType[float]):
     """A share, mostly of a mean: `5%` or 0.05."""
@@ -28,9 +30,7 @@ class Share(click.ParamType[float]):
         fits = self.low <= ratio <= self.high and (ratio > 0 or self.zero)
         if not fits or (bare and ratio >= 1):
             meant = f"; did you mean {written}%?" if bare and ratio >= 1 and ratio / 100 <= self.high else ""
-            self.fail(
-                f"found {written!r}, allowed: a share{self._between()}, such as 5% or 0.05{meant}", param, ctx
-            )
+            self.fail(invalid(written, f"a share{self._between()}, such as 5% or 0.05{meant}"), param, ctx)
         return ratio
 
     def _between(self) -> str:

@@ -65,7 +65,8 @@ def refuse(file: str, asked: Mapping[str, Any]) -> None:
     for name, option in names.items():
         if asked[name]:
             raise click.UsageError(
-                f"found {option}, allowed: with a personality of Filebench or a job file of fio; {file} is neither"
+                f"{option} can only be used with a personality of Filebench or a job file of fio; "
+                f"{file} is neither"
             )
 
 
@@ -96,7 +97,7 @@ def keys_of(
         for name, given in (("--set", variables), ("--limit", limit), ("--remove", remove_files)):
             if given:
                 raise click.UsageError(
-                    f"found {name}, allowed: with a personality of Filebench; {file} is a job file of fio"
+                    f"{name} can only be used with a personality of Filebench; {file} is a job file of fio"
                 )
         environment = dict(os.environ)
         every = read_sections(file, environment, ALIASES)
@@ -108,7 +109,7 @@ def keys_of(
     else:
         if sections:
             raise click.UsageError(
-                f"found --section, allowed: with a job file of fio; {file} is a personality"
+                f"--section can only be used with a job file of fio; {file} is a personality"
             )
         personality = read_personality(file)
         values = {name: setting(value) for name, value in uperf.given(variables).items()}
@@ -117,7 +118,8 @@ def keys_of(
             if name not in known:
                 allowed = ", ".join(sorted(known)) or "none: the personality has no variable"
                 raise ExperimentError(
-                    f"{file} has no variable ${name}, allowed: {allowed}{nearest(name, known)}", where="--set"
+                    f"unknown variable ${name} of {file}: expected {allowed}{nearest(name, known)}",
+                    where="--set",
                 )
         keys, notes = keys_of_personality(
             personality, values, os.environ, target=target, to=to, repeat=repeat or 1, seconds=seconds,

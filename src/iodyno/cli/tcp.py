@@ -70,7 +70,9 @@ def command(
     """
     written = {name: value for name, value in levels.items() if value is not None}
     if "window" in written and ("send_buffer" in written or "receive_buffer" in written):
-        raise click.UsageError("found --window and a buffer, allowed: --window alone, or the two buffers")
+        raise click.UsageError(
+            "--window cannot be used with a buffer: expected --window alone, or the two buffers"
+        )
     if not nagle or written.get("transport") in (None, "tcp", "tls"):
         written["nagle"] = nagle  # it is on where it is not said, and other transports have none
     keys = quick.tcp(

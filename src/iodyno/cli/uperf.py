@@ -14,6 +14,7 @@ from iodyno.cli.options import OF_FOREIGN, Option
 from iodyno.core import quantity
 from iodyno.core.errors import ExperimentError
 from iodyno.core.experiment import Experiment
+from iodyno.core.invalid import invalid
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -59,7 +60,7 @@ def refuse(file: str, asked: Mapping[str, Any]) -> None:
     for name, option in names.items():
         if asked.get(name):
             raise click.UsageError(
-                f"found {option}, allowed: with a profile of uperf; {file} is an experiment file"
+                f"{option} can only be used with a profile of uperf; {file} is an experiment file"
             )
 
 
@@ -73,9 +74,7 @@ def given(variables: tuple[str, ...]) -> dict[str, str]:
     for written in variables:
         name, equals, value = written.partition("=")
         if not equals or not name.strip() or not value:
-            raise ExperimentError(
-                f"found {written!r}, allowed: NAME=VALUE", where="--set", advice="--set nthr=4"
-            )
+            raise ExperimentError(invalid(written, "NAME=VALUE"), where="--set", advice="--set nthr=4")
         found[name.strip().removeprefix("$")] = value
     return found
 
@@ -103,9 +102,7 @@ def _limit_ns(written: str | None) -> int | None:
     try:
         limit_ns = quantity.parse("duration", written) if written else None
         if limit_ns is not None and not SHORTEST_NS <= limit_ns <= MAX_DURATION_NS:
-            raise ValueError(
-                f"found {written!r}, allowed: 10ms to {quantity.show('duration', MAX_DURATION_NS)}"
-            )
+            raise ValueError(invalid(written, f"10ms to {quantity.show('duration', MAX_DURATION_NS)}"))
     except ValueError as problem:
         raise ExperimentError(str(problem), where="--limit", advice="--limit 30min") from None
     return limit_ns

@@ -81,7 +81,7 @@ def command(
     if campaign is None:
         raise click.UsageError("Missing argument 'CAMPAIGN'.")
     if once and as_json:
-        raise click.UsageError("found --once and --json, allowed: one of them")
+        raise click.UsageError("--once cannot be used with --json")
     # Imported here: `--grafana` needs none of it.
     from iodyno.cli.console import VisibleConsole
     from iodyno.watch.board import Board

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from iodyno.core import quantity
+from iodyno.core.invalid import invalid
 
 OptionValue = int | str | Mapping[str, object]
 """Value of an option once read: a count, nanoseconds, a text, or a mapping of names to values."""
@@ -31,18 +32,18 @@ class AccessOption:
         """The option in its base unit. Raises ValueError with what was found and what is allowed."""
         if self.kind == "mapping":
             if not isinstance(written, Mapping):
-                raise ValueError(f"found {written!r}, allowed: keys with their values")
+                raise ValueError(invalid(written, "keys with their values"))
             return written
         if self.kind == "text":
             if not isinstance(written, str) or not written.strip() or not written.isprintable():
-                raise ValueError(f"found {written!r}, allowed: a text that is not empty")
+                raise ValueError(invalid(written, "a text that is not empty"))
             return written
         if not isinstance(written, (str, int, float)):
-            raise ValueError(f"found {written!r}, allowed: one {self.kind}")
+            raise ValueError(invalid(written, f"one {self.kind}"))
         value = quantity.parse(self.kind, written)
         if not self.low <= value <= self.high:
             low, high = quantity.show(self.kind, self.low), quantity.show(self.kind, self.high)
-            raise ValueError(f"found {written!r}, allowed: {low} to {high}")
+            raise ValueError(invalid(written, f"{low} to {high}"))
         return value
 
 

@@ -1,4 +1,4 @@
-"""What an agent was asked to do, as one mapping: a job holds what belongs to a kind of load in a part of its own."""
+"""Job of an agent as one mapping: a job holds what belongs to a kind of load in a part of its own."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def asked(job: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 def _units_of(kind: str, own: Mapping[str, Any]) -> dict[str, int]:
-    """What a load without connections has in their place: its threads, and the most that one of them moves at a time."""
+    """Return what stands for connections in a load without them: its threads, and the most that one of them moves at a time."""
     if kind == "disk":
         return {"connections": own.get("workers", 1), "message_bytes": own.get("block_bytes", 1)}
     processes = own.get("processes", ())

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from iodyno.core.factor import Factor, parameter_of
+from iodyno.core.invalid import invalid
 from iodyno.core.outcome import OUTCOMES
 from iodyno.core.workload import Level, Workload
 
@@ -153,12 +154,12 @@ def parse_rule(written: object) -> Rule:
     """The rule in the text. Raises ValueError with what was found and what is allowed."""
     if not isinstance(written, str) or not written.strip() or len(written) > LONGEST:
         shown = written if isinstance(written, str) and len(written) <= LONGEST else type(written).__name__
-        raise ValueError(f"found {shown!r}, allowed: {ALLOWED}")
+        raise ValueError(invalid(shown, ALLOWED))
     text = " ".join(written.split())
     for name, form in _FORMS:
         if match := form.fullmatch(text):
             return _rule(text, name, match.groupdict())
-    raise ValueError(f"found {text!r}, allowed: {ALLOWED}")
+    raise ValueError(invalid(text, ALLOWED))
 
 
 def _rule(text: str, name: str, part: Mapping[str, str | None]) -> Rule:
@@ -172,26 +173,26 @@ def _rule(text: str, name: str, part: Mapping[str, str | None]) -> Rule:
         kind = "ratio" if part["kind"] == "ratio" else "difference"
         of = kind
         if kind == "ratio" and relative:
-            raise ValueError(f"found {text!r}: a ratio in per cent, allowed: a number such as 1.5")
+            raise ValueError(f"invalid value {text!r}: a ratio in per cent; expected a number such as 1.5")
         if kind == "ratio" and bound <= 0:
-            raise ValueError(f"found {text!r}: a ratio of {bound:g}, allowed: more than 0")
+            raise ValueError(f"invalid value {text!r}: a ratio of {bound:g}; expected more than 0")
         if kind == "difference" and relative:
             # A relative difference is a ratio: both are looked at on a logarithmic scale.
             kind, of, bound, relative = "ratio", "ratio", 1 + bound, False
             if bound <= 0:
-                raise ValueError(f"found {text!r}, allowed: a difference above -100 %")
+                raise ValueError(invalid(text, "a difference above -100 %"))
     elif name == "no_difference":
         kind = "no_difference"
         of = "ratio" if relative else "difference"
         if bound <= 0:
-            raise ValueError(f"found {text!r}: a margin of {bound:g}, allowed: more than 0")
+            raise ValueError(f"invalid value {text!r}: a margin of {bound:g}; expected more than 0")
     else:
         kind = "width"
         of = "mean" if name == "mean_width" else ("ratio" if part["kind"] == "ratio" else "difference")
         if bound <= 0:
-            raise ValueError(f"found {text!r}: a width of {bound:g}, allowed: more than 0")
+            raise ValueError(f"invalid value {text!r}: a width of {bound:g}; expected more than 0")
         if of != "difference" and not relative:
-            raise ValueError(f"found {text!r}, allowed: a width in per cent of what it is of, such as 5%")
+            raise ValueError(invalid(text, "a width in per cent of what it is of, such as 5%"))
     return Rule(
         text,
         kind,
@@ -212,7 +213,7 @@ def _bound(text: str, part: Mapping[str, str | None]) -> tuple[float, bool]:
     value = float(f"{part['sign']}{part['number']}")
     relative = bool(part.get("percent"))
     if abs(value) > 1e18:
-        raise ValueError(f"found {text!r}: a bound of {value:g}, allowed: 1e18 at most")
+        raise ValueError(f"invalid value {text!r}: a bound of {value:g}; expected 1e18 at most")
     return (value / 100 if relative else value), relative
 
 
@@ -233,10 +234,10 @@ def bind(
     factor = known.get(rule.factor)
     if factor is None:
         listed = ", ".join(known) or "none, as the experiment varies nothing"
-        raise ValueError(f"{rule.text!r}: {rule.factor!r} is no factor, allowed: {listed}")
+        raise ValueError(f"{rule.text!r}: unknown factor {rule.factor!r}: expected {listed}")
     if len(factor.levels) < 2:
         raise ValueError(
-            f"{rule.text!r}: {factor.name} has one level, allowed: a factor with two levels or more"
+            f"{rule.text!r}: {factor.name} has one level; expected a factor with two levels or more"
         )
     parameter = parameter_of(workload, factor.name)
 
@@ -250,21 +251,21 @@ def bind(
             raise ValueError(f"{rule.text!r}: {factor.name}: {problem}") from None
         if level not in factor.levels:
             levels = ", ".join(map(shown, factor.levels))
-            raise ValueError(f"{rule.text!r}: {written!r} is no level of {factor.name}, allowed: {levels}")
+            raise ValueError(f"{rule.text!r}: unknown level {written!r} of {factor.name}: expected {levels}")
         return level
 
     if rule.numerator is None or rule.denominator is None:
         if len(factor.levels) > 2:
             a, b = shown(factor.levels[0]), shown(factor.levels[-1])
             raise ValueError(
-                f"{rule.text!r}: {factor.name} has {len(factor.levels)} levels, allowed: two of them, such as "
-                f"{factor.name}={a}/{factor.name}={b}"
+                f"{rule.text!r}: {factor.name} has {len(factor.levels)} levels; expected two of them, "
+                f"such as {factor.name}={a}/{factor.name}={b}"
             )
         numerator, denominator = factor.levels[-1], factor.levels[0]
     else:
         numerator, denominator = level_of(rule.numerator), level_of(rule.denominator)
     if numerator == denominator:
-        raise ValueError(f"{rule.text!r}: one level twice, allowed: two different ones of {factor.name}")
+        raise ValueError(f"{rule.text!r}: one level twice; expected two different ones of {factor.name}")
     return UntilSpec(
         rule, outcome, factor.name, numerator, denominator, shown(numerator), shown(denominator), max_trials
     )
@@ -276,11 +277,11 @@ def _outcome(rule: Rule, sender: str, hosts: Sequence[str]) -> str:
     kind = OUTCOMES.get(name)
     if kind is None:
         raise ValueError(
-            f"{rule.text!r}: {written!r} is no outcome, allowed: such as {sender}.{DEFAULT_OUTCOME}"
+            f"{rule.text!r}: unknown outcome {written!r}: expected one such as {sender}.{DEFAULT_OUTCOME}"
         )
     if host and (host not in hosts or not kind.per_host):
         allowed = ", ".join(f"{each}.{name}" for each in hosts) if kind.per_host else name
-        raise ValueError(f"{rule.text!r}: {written!r} is no outcome here, allowed: {allowed}")
+        raise ValueError(f"{rule.text!r}: unknown outcome {written!r}: expected {allowed}")
     if not host and kind.per_host and not kind.of_trial:
         return f"{sender}.{name}"
     return written

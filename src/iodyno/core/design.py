@@ -137,16 +137,16 @@ DIRECTIONS = ("up", "down", "up_down")
 
 DESIGN_KINDS: Mapping[str, str] = {
     "full_factorial": "Every combination of the factors' levels.",
-    "fractional": "A part of the combinations of two levels each, chosen so that what is of interest is not mixed up.",
-    "plackett_burman": "Two levels each in as few trials as there are factors, and a few more: screens main effects.",
-    "definitive_screening": "Three levels each in twice as many trials as factors: main effects, curvature, some interactions.",
-    "central_composite": "Two levels each, the middle, and one factor at a time at its ends: curvature.",
-    "box_behnken": "Three levels each, never all factors at their ends: curvature without extreme points.",
-    "latin_hypercube": "Points spread over the ranges: as many levels of every factor as there are points.",
-    "sobol": "Points of a Sobol sequence: spread evenly over the ranges, for a power of two of them.",
-    "d_optimal": "The points of all combinations that tell a stated model best; may add to a campaign that is there.",
-    "ladder": "The levels of one factor in order, low to high or back, or words as the file has them: a ramp.",
-    "one_factor": "One factor at a time is varied around a base point.",
+    "fractional": "A part of the combinations of two levels each.",
+    "plackett_burman": "Two levels each, a multiple of four trials.",
+    "definitive_screening": "Three levels each, two trials a factor and one.",
+    "central_composite": "Two levels each, the middle, the axes.",
+    "box_behnken": "Three levels each, never all at their ends.",
+    "latin_hypercube": "Points spread over the ranges.",
+    "sobol": "Points of a Sobol sequence, a power of two of them.",
+    "d_optimal": "The combinations that tell a stated model best.",
+    "ladder": "The levels of one factor in order: a ramp.",
+    "one_factor": "One factor at a time around a base point.",
     "csv": "The trials of a file, in its order.",
 }
 """Every kind of design, with what it visits. What makes the points is registered in `iodyno.designs`."""

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from iodyno.core import quantity
+from iodyno.core.invalid import invalid
 
 LARGEST = 2**30
 """Largest message: what one write may hand to the kernel (agent/core/src/job.rs)."""
@@ -64,20 +65,20 @@ def parse_sizes(written: str) -> Sizes:
     if law == "uniform" and len(parts) == 2:
         least, greatest = (_size(written, part) for part in parts)
         if least > greatest:
-            raise ValueError(f"found {written!r}: the least size is above the greatest")
+            raise ValueError(f"invalid value {written!r}: the least size is above the greatest")
         return Sizes(law, (least, greatest))
     if law == "exponential" and len(parts) == 2 and parts[1].replace(" ", "").startswith("most="):
         mean, most = _size(written, parts[0]), _size(written, parts[1].partition("=")[2])
         if mean > most:
-            raise ValueError(f"found {written!r}: the mean is above the greatest size")
+            raise ValueError(f"invalid value {written!r}: the mean is above the greatest size")
         return Sizes(law, (mean, most))
     if law == "mix" and all(":" in part for part in parts):
         pairs = [part.partition(":") for part in parts]
         weights = tuple(quantity.parse("count", weight.strip()) for _, _, weight in pairs)
         if not any(weights) or max(weights) >= 2**32:
-            raise ValueError(f"found {written!r}, allowed: weights of 0 to 2^32 - 1, not all of them 0")
+            raise ValueError(invalid(written, "weights of 0 to 2^32 - 1, not all of them 0"))
         return Sizes(law, tuple(_size(written, size) for size, _, _ in pairs), weights)
-    raise ValueError(f"found {written!r}, allowed: {_FORMS}")
+    raise ValueError(invalid(written, _FORMS))
 
 
 def checked_sizes(written: str) -> str:
@@ -95,7 +96,7 @@ def checked_arrivals(written: str) -> str:
     """`trace(file)` in its usual form. Raises ValueError with what is allowed."""
     file = trace_file(written)
     if file is None:
-        raise ValueError(f"found {written!r}, allowed: trace(file)")
+        raise ValueError(invalid(written, "trace(file)"))
     return f"trace({file})"
 
 
@@ -107,7 +108,7 @@ def parse_zones(written: str) -> tuple[tuple[int, int], ...]:
     law, inside = _call(written, _ZONES)
     pairs = [part.partition(":") for part in inside.split(",")]
     if law != "zones" or not all(colon for _, colon, _ in pairs):
-        raise ValueError(f"found {written!r}, allowed: {_ZONES}")
+        raise ValueError(invalid(written, _ZONES))
     zones = tuple(
         (quantity.parse("share", space.strip()), quantity.parse("share", operations.strip()))
         for space, _, operations in pairs
@@ -115,10 +116,11 @@ def parse_zones(written: str) -> tuple[tuple[int, int], ...]:
     for name, shares in zip(("space", "operations"), zip(*zones, strict=True), strict=True):
         if sum(shares) != _WHOLE:
             raise ValueError(
-                f"found {written!r}: the shares of {name} are {quantity.show('share', sum(shares))}, needed: 100%"
+                f"invalid value {written!r}: the shares of {name} are "
+                f"{quantity.show('share', sum(shares))}; expected 100%"
             )
     if not all(space for space, _ in zones):
-        raise ValueError(f"found {written!r}: a zone without space")
+        raise ValueError(f"invalid value {written!r}: a zone without space")
     return zones
 
 
@@ -131,19 +133,19 @@ def checked_zones(written: str) -> str:
 def _call(written: str, forms: str) -> tuple[str, str]:
     match = _CALL.fullmatch(written)
     if match is None:
-        raise ValueError(f"found {written!r}, allowed: {forms}")
+        raise ValueError(invalid(written, forms))
     return match[1], match[2]
 
 
 def _file(written: str, inside: str) -> str:
     file = inside.strip().strip("'\"")
     if not file:
-        raise ValueError(f"found {written!r}: the file of the trace is missing")
+        raise ValueError(f"invalid value {written!r}: the file of the trace is missing")
     return file
 
 
 def _size(written: str, part: str) -> int:
     size = quantity.parse("size", part.strip())
     if not 1 <= size <= LARGEST:
-        raise ValueError(f"found {written!r}, allowed: sizes of 1B to 1GiB")
+        raise ValueError(invalid(written, "sizes of 1B to 1GiB"))
     return size

@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from iodyno.core.invalid import invalid
+
 LETTERS = "ABCDEFGHJKLMNOPQRSTUVWXYZ"
 """Without I, which stands for the constant in that notation."""
 
@@ -32,11 +34,11 @@ def parse(written: str, names: Sequence[str]) -> int:
     mask = 0
     if len(steps) == 1 and steps[0] not in names:
         steps = [_of_letter(letter, written, names) for letter in steps[0]]
-    for told in steps:
-        step = told if told in names else _of_letter(told, written, names)
+    for word in steps:
+        step = word if word in names else _of_letter(word, written, names)
         bit = 1 << list(names).index(step)
         if mask & bit:
-            raise ValueError(f"found {written!r}, in which {step} stands twice; allowed: each factor once")
+            raise ValueError(f"invalid value {written!r}: {step} stands twice; expected each factor once")
         mask |= bit
     if not mask:
         raise ValueError(_allowed(written, names))
@@ -63,4 +65,4 @@ def _of_letter(letter: str, written: str, names: Sequence[str]) -> str:
 
 def _allowed(written: str, names: Sequence[str]) -> str:
     pairs = ", ".join(f"{letter} = {name}" for letter, name in zip(LETTERS, names, strict=False))
-    return f"found {written!r}, allowed: factors joined by `:`, or their letters ({pairs})"
+    return invalid(written, f"factors joined by `:`, or their letters ({pairs})")

@@ -17,6 +17,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from iodyno.core.invalid import for_key
+
 
 class IodynoError(Exception):
     """Error that says what is wrong, where, and what to try."""
@@ -30,8 +32,12 @@ class IodynoError(Exception):
         self.advice = advice
 
     def __str__(self) -> str:
-        place = f"{self.where}: " if self.where else ""
-        return f"{place}{self.what}" + (f"\n  try: {self.advice}" if self.advice else "")
+        what = self.what
+        if self.where:
+            # An option, or an argument: it stands in the sentence, as a key does.
+            is_key = self.where.startswith("-") or (self.where.isalpha() and self.where.isupper())
+            what = for_key(self.where, what) if is_key else f"{self.where}: {what}"
+        return what + (f"\n  try: {self.advice}" if self.advice else "")
 
 
 class ExperimentError(IodynoError):

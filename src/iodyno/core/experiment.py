@@ -239,5 +239,5 @@ class Experiment:
         """
         searched = {self.search.factor: self.search.low} if self.search else {}
         fixed = {**self.workload.workload.defaults(), **self.workload.settings, **self.tunables}
-        told = {**fixed, **searched, **levels}
-        return {name: self.traces.get((name, level), level) for name, level in told.items()}
+        levels_at = {**fixed, **searched, **levels}
+        return {name: self.traces.get((name, level), level) for name, level in levels_at.items()}

@@ -37,6 +37,6 @@ def parameter_of(workload: Workload | None, name: str) -> Parameter | None:
     return (workload.parameter(name) if workload else None) or tunable_of(name)
 
 
-def told_by_variant(factors: Iterable[Factor]) -> frozenset[str]:
+def named_by_variant(factors: Iterable[Factor]) -> frozenset[str]:
     """Return the names that the name of a variant stands for, and that need not be said beside it."""
     return frozenset(name for factor in factors if factor.name == VARIANT for name in factor.together)

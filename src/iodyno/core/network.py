@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from iodyno.core.errors import ExperimentError
+from iodyno.core.invalid import invalid
 from iodyno.core.quantity import counted
 
 Kind = Literal["queue", "delay"]
@@ -108,18 +109,19 @@ def checked(network: Network) -> Network:
     classes = _unique([c.name for c in network.classes], "class")
     if len(stations) > MAX_STATIONS:
         raise ExperimentError(
-            f"found {len(stations)} stations, allowed: up to {MAX_STATIONS}", where="stations"
+            f"invalid value: {len(stations)} stations; expected up to {MAX_STATIONS}", where="stations"
         )
     if (most := math.isqrt(MAX_CHANGES // max(1, len(stations)))) < len(classes):
         raise ExperimentError(
-            f"found {len(classes)} classes at {counted(len(stations), 'station')}, allowed: up to {most} of so many",
+            f"invalid value: {len(classes)} classes at {counted(len(stations), 'station')}; "
+            f"expected up to {most} of so many",
             where="classes",
             advice="join classes whose demands are alike",
         )
     if not stations:
-        raise ExperimentError("found no station, allowed: one or more", where="stations")
+        raise ExperimentError("missing station: expected one or more", where="stations")
     if not classes:
-        raise ExperimentError("found no class, allowed: one or more", where="classes")
+        raise ExperimentError("missing class: expected one or more", where="classes")
     for station in network.stations:
         _check_station(station)
     for entry in network.classes:
@@ -127,19 +129,19 @@ def checked(network: Network) -> Network:
     for of_class, by_station in network.demands.items():
         if of_class not in classes:
             raise ExperimentError(
-                f"found the class {of_class!r}, allowed: {', '.join(classes)}", where="demands"
+                f"unknown class {of_class!r}: expected {', '.join(classes)}", where="demands"
             )
         for station_name, demand in by_station.items():
             where = f"demands.{of_class}.{station_name}"
             if station_name not in stations:
                 raise ExperimentError(
-                    f"found the station {station_name!r}, allowed: {', '.join(stations)}", where=where
+                    f"unknown station {station_name!r}: expected {', '.join(stations)}", where=where
                 )
             _check_number(demand.service_time_s, f"{where}.service", "a service time of 0 s or more")
             _check_number(demand.visits, f"{where}.visits", "0 visits or more")
             if demand.demand_s != 0 and not MIN_TIME_S <= demand.demand_s <= MAX_TIME_S:
                 raise ExperimentError(
-                    f"found {demand.demand_s:g} s, allowed: 0 s, or {MIN_TIME_S:g} s to {MAX_TIME_S:g} s",
+                    f"invalid value: {demand.demand_s:g} s; expected 0 s, or {MIN_TIME_S:g} s to {MAX_TIME_S:g} s",
                     where=where,
                 )
     for entry in network.classes:
@@ -157,18 +159,17 @@ def checked(network: Network) -> Network:
 def _check_station(station: Station) -> None:
     where = f"stations.{station.name}"
     if station.kind not in KINDS:
-        raise ExperimentError(f"found {station.kind!r}, allowed: {', '.join(KINDS)}", where=f"{where}.kind")
+        raise ExperimentError(invalid(station.kind, ", ".join(KINDS)), where=f"{where}.kind")
     if station.discipline not in DISCIPLINES:
         raise ExperimentError(
-            f"found {station.discipline!r}, allowed: {', '.join(DISCIPLINES)}", where=f"{where}.discipline"
+            invalid(station.discipline, ", ".join(DISCIPLINES)), where=f"{where}.discipline"
         )
     if isinstance(station.servers, bool) or not isinstance(station.servers, int) or station.servers < 1:
-        raise ExperimentError(
-            f"found {station.servers!r}, allowed: 1 server or more", where=f"{where}.servers"
-        )
+        raise ExperimentError(invalid(station.servers, "1 server or more"), where=f"{where}.servers")
     if station.servers > MAX_SERVERS:
         raise ExperimentError(
-            f"found {station.servers} servers, allowed: up to {MAX_SERVERS}", where=f"{where}.servers"
+            f"invalid value: {station.servers} servers; expected up to {MAX_SERVERS}",
+            where=f"{where}.servers",
         )
 
 
@@ -184,13 +185,13 @@ def _check_class(entry: Class) -> None:
         return
     if isinstance(entry.population, bool) or not isinstance(entry.population, int) or entry.population < 1:
         raise ExperimentError(
-            f"found {entry.population!r}, allowed: a whole number of 1 job or more",
+            invalid(entry.population, "a whole number of 1 job or more"),
             where=f"{where}.population",
             advice="leave the class out when it has no jobs",
         )
     if entry.population > MAX_POPULATION:
         raise ExperimentError(
-            f"found {entry.population}, allowed: up to {MAX_POPULATION} jobs", where=f"{where}.population"
+            invalid(entry.population, f"up to {MAX_POPULATION} jobs"), where=f"{where}.population"
         )
     allowed = f"a think time of 0 s or more, up to {MAX_TIME_S:g} s"
     _check_number(entry.think_time_s, f"{where}.think", allowed, MAX_TIME_S)
@@ -198,7 +199,7 @@ def _check_class(entry: Class) -> None:
 
 def _check_number(value: float, where: str, allowed: str, most: float = math.inf) -> None:
     if not (math.isfinite(value) and 0 <= value <= most):
-        raise ExperimentError(f"found {value:g}, allowed: {allowed}", where=where)
+        raise ExperimentError(invalid(value, allowed), where=where)
 
 
 def _check_stable(network: Network, station: Station) -> None:
@@ -222,6 +223,6 @@ def _unique(names: list[str], what: str) -> dict[str, None]:
     found: dict[str, None] = {}
     for name in names:
         if name in found:
-            raise ExperimentError(f"found the {what} {name!r} twice, allowed: once", where=what)
+            raise ExperimentError(f"duplicate {what} {name!r}", where=what)
         found[name] = None
     return found

@@ -18,21 +18,19 @@ OUTCOMES: Mapping[str, OutcomeKind] = {
         OutcomeKind(
             "goodput_bits_per_s",
             "bit/s",
-            "Payload bits delivered to the receiving application per second of the measured window; of requests, what was"
-            " delivered at both ends: requests and answers.",
+            "Payload delivered to the receiving application; of requests, at both ends.",
             better="higher",
         ),
         OutcomeKind(
             "writes_per_s",
             "1/s",
-            "Messages whose last byte the sender's kernel accepted (requests whose whole answer came), per second.",
+            "Messages whose last byte the sender's kernel accepted; requests whose whole answer came.",
             better="higher",
         ),
         OutcomeKind(
             "messages_per_s",
             "1/s",
-            "Messages (or requests) that the receiving application got per second: its bytes over the message size. Of"
-            " datagrams, those that arrived.",
+            "Messages (or requests) that the receiving application got: its bytes over the message size.",
             better="higher",
         ),
         OutcomeKind(
@@ -47,7 +45,7 @@ OUTCOMES: Mapping[str, OutcomeKind] = {
         OutcomeKind(
             "latency_mean_ns",
             "ns",
-            "Mean time from the first byte of a request to the last byte of its response (requests only, as the next three).",
+            "Mean time from the first byte of a request to the last byte of its response.",
             better="lower",
         ),
         OutcomeKind("latency_p50_ns", "ns", "Median of the same.", better="lower"),
@@ -56,27 +54,27 @@ OUTCOMES: Mapping[str, OutcomeKind] = {
         OutcomeKind(
             "operations_per_s",
             "1/s",
-            "Operations that the sender completed per second: writes, or requests whose whole answer came.",
+            "Operations that the sender completed: writes, or requests whose whole answer came.",
             better="higher",
         ),
         OutcomeKind(
             "offered_operations_per_s",
             "1/s",
-            "Operations that were to begin per second of the measured window (open loops only, as all that follow).",
+            "Operations that were due (open loops, as what follows to `lateness_p50_ns`).",
         ),
         OutcomeKind(
-            "achieved_operations_per_s", "1/s", "Operations completed per second of it.", better="higher"
+            "achieved_operations_per_s", "1/s", "Operations completed, of those due.", better="higher"
         ),
         OutcomeKind(
             "missed_arrivals_ratio",
             "1",
-            "Of the arrivals due in the measured window, the share that was not begun when the load stopped.",
+            "Share of the arrivals not begun when the load stopped.",
             better="lower",
         ),
         *(
             OutcomeKind(f"response_time_{name}_ns", "ns", help, better="lower")
             for name, help in (
-                ("mean", "Mean time from when an operation was to begin to its end."),
+                ("mean", "Mean time from when an operation was due to its end."),
                 ("p50", "Median of the same."),
                 ("p90", "90th percentile of the same."),
                 ("p99", "99th percentile of the same."),
@@ -88,7 +86,7 @@ OUTCOMES: Mapping[str, OutcomeKind] = {
             for name, help in (
                 (
                     "mean",
-                    "Mean time from when a request was to begin to the last byte of its response (requests only).",
+                    "Mean time from when a request was due to the last byte of its response.",
                 ),
                 ("p50", "Median of the same."),
                 ("p90", "90th percentile of the same."),
@@ -99,32 +97,32 @@ OUTCOMES: Mapping[str, OutcomeKind] = {
         OutcomeKind(
             "lateness_p50_ns",
             "ns",
-            "Median time from when an operation was due, and a connection free for it, to its begin: the generator's.",
+            "Median time from when an operation was due, and a connection free, to its begin.",
             better="lower",
         ),
         OutcomeKind(
             "messages_per_call_mean",
             "1",
-            "Messages that one call of the sender of a stream took on average: those that were due together.",
+            "Messages of one call of the sender of a stream, on average.",
         ),
         OutcomeKind(
             "cpu_ns_per_kib",
             "ns/KiB",
-            "CPU time of the host, less its background, per KiB delivered (of requests and answers, at both ends).",
+            "CPU time, less the background, per KiB delivered (of requests, at both ends).",
             per_host=True,
             better="lower",
         ),
         OutcomeKind(
             "cpu_ns_per_operation",
             "ns/operation",
-            "CPU time of the host, less its background, per message that the sender's kernel accepted.",
+            "CPU time, less the background, per message that the sender's kernel accepted.",
             per_host=True,
             better="lower",
         ),
         OutcomeKind(
             "cpu_ns_per_packet",
             "ns/packet",
-            "CPU time of the host, less its background, per packet of its data device, both ways.",
+            "CPU time, less the background, per packet of the data device, both ways.",
             per_host=True,
             better="lower",
         ),
@@ -132,7 +130,7 @@ OUTCOMES: Mapping[str, OutcomeKind] = {
             OutcomeKind(
                 f"cpu_{name}_ns_per_kib",
                 "ns/KiB",
-                f"The part of cpu_ns_per_kib in {where}, less the background there"
+                f"Part of cpu_ns_per_kib in {where}"
                 f"{'; below 0 where they had less under load' if name == 'other' else ''}.",
                 per_host=True,
                 better="lower",
@@ -148,14 +146,14 @@ OUTCOMES: Mapping[str, OutcomeKind] = {
         OutcomeKind(
             "cycles_per_kib",
             "cycles/KiB",
-            "CPU cycles of the host, less its background, per 1024 bytes delivered; the tier is in the method.",
+            "CPU cycles, less the background, per KiB delivered.",
             per_host=True,
             better="lower",
         ),
         OutcomeKind(
             "bytes_per_cycle",
             "B/cycle",
-            "Bytes delivered per CPU cycle of the host, less its background; the inverse of its cycles per byte.",
+            "Bytes delivered per CPU cycle.",
             per_host=True,
             better="higher",
         ),
@@ -163,7 +161,7 @@ OUTCOMES: Mapping[str, OutcomeKind] = {
             "cpu_busy_ratio", "1", "Busy share of the host's CPUs in the measured window.", per_host=True
         ),
         *(
-            OutcomeKind(f"cpu_{name}_ratio", "1", f"{help} The tier is in the method.", per_host=True)
+            OutcomeKind(f"cpu_{name}_ratio", "1", help, per_host=True)
             for name, help in (
                 ("usr", "Share of the host's CPUs in user code of the load."),
                 ("sys", "Share of the host's CPUs in system code of the load."),
@@ -177,13 +175,13 @@ OUTCOMES: Mapping[str, OutcomeKind] = {
         OutcomeKind(
             "cpu_steal_ratio",
             "1",
-            "Share of the host's CPUs that the hypervisor took; it lies in the other shares.",
+            "Share of the host's CPUs that the hypervisor took; it is in the other shares.",
             per_host=True,
         ),
         OutcomeKind(
             "observer_cost_ratio",
             "1",
-            "CPU time that the instrument took, of one CPU; without a host: where it took most.",
+            "Share of one CPU that the instrument took; without a host: where most.",
             per_host=True,
             of_trial=True,
             better="lower",
@@ -201,7 +199,7 @@ OUTCOMES: Mapping[str, OutcomeKind] = {
         OutcomeKind(
             "segments_per_ack",
             "1",
-            "Data segments sent per acknowledgement received, where no payload comes back.",
+            "Data segments per acknowledgement, where no payload comes back.",
             better="higher",
         ),
         OutcomeKind(
@@ -211,64 +209,57 @@ OUTCOMES: Mapping[str, OutcomeKind] = {
         OutcomeKind(
             "round_trip_mean_ns",
             "ns",
-            "Mean time from a request to the next one of the same place in a closed loop, by Little's law: requests in"
-            " flight over requests answered per second.",
+            "Requests in flight over requests answered per second, in a closed loop (Little's law).",
             better="lower",
         ),
         OutcomeKind(
             "block_law_ratio",
             "1",
-            "Requests answered per second over requests in flight per block timeout, where a TPACKET_V3 block never gets"
-            " full: 1 by law.",
+            "Rate over N / T where a TPACKET_V3 block never gets full: 1 by law.",
         ),
         OutcomeKind(
             "datagrams_per_s",
             "1/s",
-            "Datagrams that the receiver got per second, each once.",
+            "Datagrams that the receiver got, each once.",
             better="higher",
         ),
         OutcomeKind(
             "loss_ratio",
             "1",
-            "Lost share of the datagrams: requests without an answer in time, or gaps in the numbers of a stream.",
+            "Lost share of the datagrams: requests without an answer in time, gaps in a stream.",
             better="lower",
         ),
         OutcomeKind(
             "connection_fairness",
             "1",
-            "Jain's index of what the connections or flows carried: 1 when all carried the same, 1/n when one carried all.",
+            "Jain's index of what the connections carried: 1 when all the same, 1/n when one all.",
             better="higher",
         ),
         OutcomeKind(
             "server_polls_per_s",
             "1/s",
-            "Times a second that the server of datagrams had nothing to take and fell back to waiting.",
+            "Times that the server of datagrams found nothing and waited.",
         ),
-        OutcomeKind(
-            "server_wakeups_per_s", "1/s", "Times a second that something came while it waited, and woke it."
-        ),
-        OutcomeKind(
-            "server_batch_mean", "1", "Messages that one call or one look at a ring gave it, on average."
-        ),
+        OutcomeKind("server_wakeups_per_s", "1/s", "Times that something came while it waited."),
+        OutcomeKind("server_batch_mean", "1", "Messages of one call, or of one look at a ring, on average."),
         OutcomeKind("polls_per_s", "1/s", "server_polls_per_s, by the host's name.", per_host=True),
         OutcomeKind(
             "longest_gap_ns",
             "ns",
-            "Longest time in the measured window without a byte or operation completed, to within a part of it (a fiftieth,"
-            " at least 20 ms): 0 where every part has some. Of several clients, of the one that had the longest.",
+            "Longest time without a byte or operation completed, to within a fiftieth of the window and 20 ms; of several"
+            " clients the longest.",
             better="lower",
         ),
         OutcomeKind(
             "start_skew_ns",
             "ns",
-            "First operation of the last host minus that of the first; of disks in an open loop when they began to wait for"
-            " the first arrival.",
+            "First operation of the last host less that of the first; of disks in an open loop, of when they began to wait.",
             better="lower",
         ),
         OutcomeKind(
             "fastest_client_ratio",
             "1",
-            "Rate of the fastest host over the mean of all, of an end of a network that has several.",
+            "Rate of the fastest host of an end over the mean of all.",
         ),
         *OF_DISKS,
     )

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from iodyno.core import quantity
+from iodyno.core.invalid import invalid
 
 Level = int | bool | str
 """A level in its base unit: bytes, nanoseconds, a count, yes or no, or a word."""
@@ -45,7 +46,7 @@ class Parameter:
                 return self._formed(written)
             if not isinstance(written, str) or (self.words and written not in self.words):
                 allowed = ", ".join(self.words) or "a word"
-                raise ValueError(f"found {written!r}, allowed: {allowed}")
+                raise ValueError(invalid(written, allowed))
             return written
         if self.kind == "text":
             if (
@@ -53,20 +54,20 @@ class Parameter:
                 or not str(written).isprintable()
                 or len(str(written)) > 200
             ):
-                raise ValueError(f"found {written!r}, allowed: a text of one line, 200 characters at most")
+                raise ValueError(invalid(written, "a text of one line, 200 characters at most"))
             return str(written)
         if self.kind == "path" or not isinstance(written, (str, int, float)):
-            raise ValueError(f"found {written!r}, allowed: one {self.kind}")
+            raise ValueError(invalid(written, f"one {self.kind}"))
         value = quantity.parse(self.kind, written)
         if not self.low <= value <= self.high:
             low, high = quantity.show(self.kind, self.low), quantity.show(self.kind, self.high)
-            raise ValueError(f"found {written!r}, allowed: {low} to {high}")
+            raise ValueError(invalid(written, f"{low} to {high}"))
         return value
 
     def _formed(self, written: str) -> str:
         assert self.form is not None
         if self.words and "(" not in written:
-            raise ValueError(f"found {written!r}, allowed: {', '.join((*self.words, self.like))}")
+            raise ValueError(invalid(written, ", ".join((*self.words, self.like))))
         return self.form(written)
 
     def show(self, level: Level) -> str:
@@ -89,4 +90,4 @@ def _switch(written: object, more: tuple[str, ...]) -> Level:
         return words[written]
     if isinstance(written, str) and written in more:
         return written
-    raise ValueError(f"found {written!r}, allowed: {', '.join(('on', 'off', *more))}")
+    raise ValueError(invalid(written, ", ".join(("on", "off", *more))))

@@ -24,6 +24,8 @@ import re
 from fractions import Fraction
 from typing import Literal
 
+from iodyno.core.invalid import invalid
+
 Kind = Literal["size", "duration", "count", "rate", "bit_rate", "share"]
 
 _WRITTEN = re.compile(
@@ -104,7 +106,7 @@ def parse(kind: Kind, written: str | int | float) -> int:
     """
     value = parse_exact(kind, written)
     if value.denominator != 1:
-        raise ValueError(f"found {written!r}, allowed: a whole number{_base_unit(kind)}")
+        raise ValueError(invalid(written, f"a whole number{_base_unit(kind)}"))
     return int(value)
 
 
@@ -115,18 +117,21 @@ def parse_exact(kind: Kind, written: str | int | float) -> Fraction:
     """
     match = _WRITTEN.fullmatch(str(written))
     if isinstance(written, bool) or match is None:
-        raise ValueError(f"found {written!r}, allowed: {_EXAMPLES[kind]}")
+        raise ValueError(invalid(written, _EXAMPLES[kind]))
     number, unit = match.groups()
     factor = _UNITS[kind].get(unit)
     if factor is None:
         named = f"unknown unit {unit!r}" if unit else "a unit is missing"
-        allowed = ", ".join(name for name in _UNITS[kind] if name) or "none"
-        raise ValueError(f"found {written!r}: {named}, allowed units: {allowed}{_meant(kind, number, unit)}")
+        units = ", ".join(name for name in _UNITS[kind] if name)
+        allowed = f"one of {units}" if units else "no unit"
+        raise ValueError(
+            f"invalid value {written!r}: {named}; expected {allowed}{_meant(kind, number, unit)}"
+        )
     value = Fraction(number) * factor
     if value < 0:
-        raise ValueError(f"found {written!r}, allowed: 0 or more")
+        raise ValueError(invalid(written, "0 or more"))
     if value > _MOST:
-        raise ValueError(f"found {written!r}, allowed: a number{_base_unit(kind)} up to 1e100")
+        raise ValueError(invalid(written, f"a number{_base_unit(kind)} up to 1e100"))
     return value
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from iodyno.core import quantity
+from iodyno.core.invalid import invalid
 from iodyno.core.workload import Level
 
 _QUANTITIES: Mapping[str, tuple[str, Literal["duration", "share"], float | None]] = {
@@ -98,17 +99,17 @@ def parse_goal(written: object) -> Goal:
     )
     match = _WRITTEN.fullmatch(written) if isinstance(written, str) and len(written) < 100 else None
     if match is None or match["what"] not in _QUANTITIES:
-        raise ValueError(f"found {written!r}, allowed: {allowed}")
+        raise ValueError(invalid(written, allowed))
     outcome, kind, over = _QUANTITIES[match["what"]]
     if match["relation"] == "=" and (kind != "share" or match["bound"] != "0"):
-        raise ValueError(f"found {written!r}, allowed: {allowed}")
+        raise ValueError(invalid(written, allowed))
     if kind == "duration":
         most = float(quantity.parse("duration", match["bound"]))
         if not most:
-            raise ValueError(f"found {written!r}, allowed: a time above 0, such as 1ms")
+            raise ValueError(invalid(written, "a time above 0, such as 1ms"))
     else:
         share = re.fullmatch(r"(\d{1,3}(?:\.\d{1,9})?)\s*(%?)", match["bound"])
         if share is None:
-            raise ValueError(f"found {written!r}, allowed: {allowed}")
+            raise ValueError(invalid(written, allowed))
         most = float(share[1]) / (100 if share[2] else 1)
     return Goal(outcome, most, " ".join(str(written).split()), over)

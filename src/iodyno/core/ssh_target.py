@@ -6,6 +6,8 @@ import re
 from dataclasses import dataclass
 from ipaddress import IPv6Address
 
+from iodyno.core.invalid import invalid
+
 FORM = "[USER@]HOST[:PORT]"
 HIGHEST_PORT = 65_535
 
@@ -46,13 +48,13 @@ def parse(written: str) -> SshTarget:
         raise _no_target(written)
     number = parts["after"] or parts["port"]
     if number is not None and not 1 <= int(number) <= HIGHEST_PORT:
-        raise ValueError(f"found {written!r}, allowed: a port of 1 to {HIGHEST_PORT}")
+        raise ValueError(invalid(written, f"a port of 1 to {HIGHEST_PORT}"))
     return SshTarget((parts["user"] or "") + (address or parts["name"]), int(number) if number else None)
 
 
 def _no_target(written: str) -> ValueError:
     brackets = "; before a port an IPv6 address stands in brackets" if written.count(":") > 1 else ""
-    return ValueError(f"found {written!r}, allowed: {FORM}{brackets}")
+    return ValueError(invalid(written, f"{FORM}{brackets}"))
 
 
 def _is_ipv6(text: str) -> bool:

@@ -104,9 +104,9 @@ def of_hosts(warnings: Sequence[Warning]) -> list[Warning]:
     for warning in warnings:
         hosts = list(dict.fromkeys(alike.get((warning.code, warning.text), ())))
         many = len(hosts) >= _MANY and warning.where.startswith("host ")
-        told = replace(warning, where=f"hosts {hosts[0]} to {hosts[-1]}") if many else warning
-        if not many or told not in found:
-            found.append(told)
+        merged = replace(warning, where=f"hosts {hosts[0]} to {hosts[-1]}") if many else warning
+        if not many or merged not in found:
+            found.append(merged)
     return found
 
 

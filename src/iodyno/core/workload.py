@@ -83,12 +83,12 @@ _CONNECTIONS = (
 """Parameters of the connections to the other end."""
 
 _ARRIVALS = (
-    Parameter("rate", "rate", "Operations per second that are to begin, over all connections.", high=10**9),
+    Parameter("rate", "rate", "Operations per second that begin, over all connections.", high=10**9),
     Parameter(
         "arrivals",
         "word",
-        "When operations begin: when the last one is complete (closed), or by a law at `rate`, whether or not"
-        " earlier ones are complete: constant, poisson, bursty, or trace(file) with a time between arrivals a line.",
+        "When operations begin: when the last one is complete (closed), or by a law at `rate`; trace(file): a time between"
+        " arrivals a line.",
         words=("closed", "constant", "poisson", "bursty"),
         form=distribution.checked_arrivals,
         like="trace(file)",
@@ -96,7 +96,7 @@ _ARRIVALS = (
     Parameter("rate_of", "word", "Whose rate it is.", words=("job", "connection"), default="job"),
     Parameter("burst_on", "duration", "Time with arrivals of bursty ones.", high=10**12, default=10_000_000),
     Parameter("burst_off", "duration", "Time without arrivals of bursty ones.", high=10**12, default=90_000_000),
-    Parameter("burst", "count", "Operations made one after the other, before a pause or at an arrival.",
+    Parameter("burst", "count", "Operations one after the other, before a pause or at an arrival.",
               high=10**6, default=1),
 )  # fmt: skip
 """Parameters of when operations begin."""
@@ -104,8 +104,7 @@ _ARRIVALS = (
 _SIZES = Parameter(
     "sizes",
     "word",
-    "Sizes of messages or requests instead of size, drawn: uniform(64, 9000), exponential(1KiB, most=64KiB),"
-    " mix(64B: 7, 1500B: 1), trace(file) with a size a line.",
+    "Drawn sizes instead of size: uniform(64, 9000), exponential(1KiB, most=64KiB), mix(64B: 7, 1500B: 1), trace(file).",
     form=distribution.checked_sizes,
 )
 """Sizes that are not all alike."""
@@ -123,15 +122,14 @@ _DATAGRAMS = (
               high=10**10, default=100_000_000),
     Parameter("retries", "count", "How often it is sent again before that.", low=0, high=1000, default=0),
     *_BLOCKS,
-    Parameter("busy_wait", "switch", "Who waits for requests or answers (epoll, a ring) looks again and again, never asleep."),
+    Parameter("busy_wait", "switch", "Poll for requests or answers instead of sleeping (epoll, rings)."),
 )  # fmt: skip
 """Requests and answers that may be lost."""
 
 _PATH = Parameter(
     "path",
     "word",
-    "What lies between the two hosts, made by the lab; points that this machine cannot have are skipped. Left out:"
-    " what the hosts' access says.",
+    "What is between the two hosts, made by the lab; left out: what their access says.",
     words=tuple(PATHS),
 )
 
@@ -139,9 +137,9 @@ SOCKET_NUMBERS = (
     Parameter("mss", "size", "Payload of a segment at most (TCP_MAXSEG, tcp and tls).", low=88, high=32_767),
     Parameter("dscp", "count", "Differentiated services code point of what both ends send (RFC 2474).", low=0, high=63),
     Parameter("pacing_rate", "bit_rate", "Most that a socket sends (SO_MAX_PACING_RATE).", low=8000, high=10**12),
-    Parameter("quick_ack", "switch", "Acknowledge at once, or wait for data to go with (TCP_QUICKACK, tcp and tls)."),
-    Parameter("user_timeout", "duration", "Give a connection up that nobody acknowledges for so long (TCP_USER_TIMEOUT,"
-              " tcp and tls).", low=10**6, high=10**12),
+    Parameter("quick_ack", "switch", "Acknowledge at once (TCP_QUICKACK, tcp and tls)."),
+    Parameter("user_timeout", "duration", "Time without acknowledgement that ends a connection (TCP_USER_TIMEOUT, tcp and tls).",
+              low=10**6, high=10**12),
     Parameter("priority", "count", "Priority of what both ends send (SO_PRIORITY).", low=0, high=6),
     Parameter("reuse_port", "switch", "SO_REUSEPORT of both ends."),
     Parameter("incoming_cpu", "count", "SO_INCOMING_CPU of both ends.", low=0, high=4095),
@@ -174,7 +172,7 @@ _LIMITS = (
     Parameter(
         "server_compute",
         "duration",
-        "CPU time of the receiver's own code before each answer, and for each datagram of a stream.",
+        "CPU time of the receiver's own code for each answer, or datagram of a stream.",
         low=0,
         high=10**9,
     ),
@@ -186,18 +184,15 @@ _LIMITS = (
     Parameter(
         "link_rate",
         "bit_rate",
-        "Rate in bit/s (50Mbit/s, 1G) at which the path takes what the sender sends, by a token bucket (every `path` but "
-        "loopback); answers are not shaped.",
+        "Rate at which the path takes what the sender sends, by a token bucket (not on loopback).",
         low=10_000,
     ),
     Parameter("link_queue", "size", "Bytes that the shaped path queues.", low=1024, high=2**30),
-    Parameter(
-        "link_frames", "count", "Frames that it queues, of any length, instead of link_queue.", high=100_000
-    ),
+    Parameter("link_frames", "count", "Frames that it queues, instead of link_queue.", high=100_000),
     Parameter(
         "link_burst",
         "size",
-        "Bytes that the token bucket lets pass at once; of one frame: each frame takes its time at link_rate.",
+        "Bytes that the token bucket lets pass at once.",
         low=64,
         high=2**30,
     ),
@@ -223,18 +218,16 @@ STREAM = Workload(
         Parameter(
             "receive",
             "word",
-            "What the receiver does with what comes: copies it out of the kernel, or has it dropped there (MSG_TRUNC, tcp).",
+            "Copy what comes out of the kernel, or drop it there (MSG_TRUNC, tcp).",
             words=("read", "discard"),
         ),
-        Parameter(
-            "cork", "switch", "Say that more follows, so that the kernel joins small messages (MSG_MORE)."
-        ),
+        Parameter("cork", "switch", "Let the kernel join small messages (MSG_MORE)."),
         *_ARRIVALS,
         *_SOCKETS,
         Parameter(
             "receive_low_water",
             "size",
-            "SO_RCVLOWAT: who reads is woken when so much has come, and not for each segment.",
+            "Bytes that wake who reads (SO_RCVLOWAT).",
             high=2**30,
         ),
         Parameter("nagle", "switch", "Nagle's algorithm (TCP_NODELAY off).", default=True),
@@ -273,7 +266,7 @@ REQUEST_RESPONSE = Workload(
         Parameter(
             "multiplexed",
             "switch",
-            "Requests show identifiers, and answers come in any order, which the receiver draws (tcp, unix, vsock).",
+            "Requests have identifiers, and answers come in any order (tcp, unix, vsock).",
             default=False,
         ),
         *_DATAGRAMS,
@@ -285,7 +278,7 @@ CONNECT_REQUEST_RESPONSE = Workload(
     help="A connection for each request: connect, request, answer, close. One operation is all of it.",
     parameters=(
         *_EXCHANGE,
-        Parameter("tls_resumption", "switch", "Over TLS, take up the session of an earlier connection."),
+        Parameter("tls_resumption", "switch", "Take up the TLS session of an earlier connection."),
     ),
 )
 

@@ -58,7 +58,7 @@ def plan(experiment: Experiment) -> Design:
         made = runs.grouped(made, spec.slow)
     if made.visits * spec.replicates > MAX_TRIALS:
         raise ExperimentError(
-            f"found {made.visits * spec.replicates} trials in all, allowed: {MAX_TRIALS}",
+            f"invalid value: {made.visits * spec.replicates} trials in all; expected {MAX_TRIALS} at most",
             where="design",
             advice="fewer replicates, fewer levels, or a fraction",
         )

@@ -79,7 +79,7 @@ def first(experiment: Experiment) -> Stage:
     varied = [factor.name for factor in ranges.varied(experiment)]
     if len(varied) < 2:
         raise ExperimentError(
-            f"number of factors with two levels or more: {len(varied)}, needed: 2",
+            f"invalid value: {len(varied)} factors with two levels or more; expected 2",
             where="factors",
             advice="add factors, or use `iodyno run` for one",
         )

@@ -34,7 +34,7 @@ def points(experiment: Experiment) -> Runs:
     count = len(coding)
     if count not in _TOGETHER:
         raise ExperimentError(
-            f"number of factors: {count}, allowed: 3 to {max(_TOGETHER)} in the design box_behnken",
+            f"invalid value: {count} factors; expected 3 to {max(_TOGETHER)} in the design box_behnken",
             where="factors",
             advice="use central_composite",
         )

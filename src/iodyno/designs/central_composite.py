@@ -25,7 +25,7 @@ def points(experiment: Experiment) -> Runs:
     count = len(coding)
     if not 2 <= count <= MOST_FACTORS:
         raise ExperimentError(
-            f"number of factors: {count}, allowed: 2 to {MOST_FACTORS} in the design central_composite",
+            f"invalid value: {count} factors; expected 2 to {MOST_FACTORS} in the design central_composite",
             where="factors",
             advice="use full_factorial with three levels for one factor",
         )

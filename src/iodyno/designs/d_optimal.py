@@ -54,13 +54,14 @@ def points(experiment: Experiment) -> Runs:
     runs = spec.runs or max(columns - len(kept), columns // 2)
     if runs + len(kept) < columns:
         raise ExperimentError(
-            f"found {runs + len(kept)} runs for a model of {columns} coefficients, needed: {columns} at least",
+            f"invalid value: {runs + len(kept)} runs for a model of {columns} coefficients; "
+            f"expected {columns} at least",
             where="design.runs" if spec.runs else "design.model",
             advice=f"runs: {columns - len(kept) + 3}",
         )
     if runs > MOST_RUNS:
         raise ExperimentError(
-            f"found {runs} runs, allowed: {MOST_RUNS} in the design d_optimal",
+            f"invalid value: {runs} runs; expected {MOST_RUNS} at most in the design d_optimal",
             where="design.runs",
             advice="use replicates",
         )
@@ -107,7 +108,8 @@ def _candidates(experiment: Experiment, squares: bool) -> list[dict[str, Level]]
         count *= len(choice)
     if count > MOST_CANDIDATES:
         raise ExperimentError(
-            f"found {count} combinations to choose from, allowed: {MOST_CANDIDATES} in the design d_optimal",
+            f"invalid value: {count} combinations to choose from; expected {MOST_CANDIDATES} at "
+            "most in the design d_optimal",
             where="factors",
             advice="list fewer levels: the ends, and the middle for curvature",
         )

@@ -20,7 +20,8 @@ def points(experiment: Experiment) -> Runs:
     coding = ranges.numbers_only(experiment)
     if not 3 <= len(coding) <= MOST_FACTORS:
         raise ExperimentError(
-            f"number of factors: {len(coding)}, allowed: 3 to {MOST_FACTORS} in the design definitive_screening",
+            f"invalid value: {len(coding)} factors; expected 3 to {MOST_FACTORS} in the design "
+            "definitive_screening",
             where="factors",
             advice="use central_composite for one or two factors",
         )

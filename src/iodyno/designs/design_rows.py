@@ -19,6 +19,7 @@ from iodyno.core.effect import LETTERS
 from iodyno.core.errors import ExperimentError
 from iodyno.core.experiment import Experiment
 from iodyno.core.factor import Factor, parameter_of
+from iodyno.core.invalid import for_key, invalid
 from iodyno.core.workload import Level
 from iodyno.designs import ranges
 
@@ -64,13 +65,17 @@ def read(experiment: Experiment, text: str) -> DesignRows:
             file,
             1,
             "",
-            f"found {'no line' if not lines else 'a header alone'}, needed: a header and a line for each trial",
+            f"invalid value: {'no line' if not lines else 'a header alone'}; expected a header "
+            "and a line for each trial",
         )
     head = [cell.strip() for cell in lines[0][1]]
     for number, cells in lines[1:]:
         if len(cells) != len(head):
             raise _wrong(
-                file, number, "", f"found {len(cells)} of {len(head)} cells, allowed: one for each column"
+                file,
+                number,
+                "",
+                f"invalid value: {len(cells)} of {len(head)} cells; expected one for each column",
             )
     columns, together, block, skipped = _columns(experiment, head, file, lines)
     rows = []
@@ -88,9 +93,9 @@ def read(experiment: Experiment, text: str) -> DesignRows:
         rows.append(row)
     blocks = None
     if block is not None:
-        told = [cells[block].strip() for _, cells in lines[1:]]
-        numbers = {name: index for index, name in enumerate(dict.fromkeys(told))}
-        blocks = [numbers[name] for name in told]
+        names = [cells[block].strip() for _, cells in lines[1:]]
+        numbers = {name: index for index, name in enumerate(dict.fromkeys(names))}
+        blocks = [numbers[name] for name in names]
     points = None if any(column.name == "point" for column in columns) else _points(head, lines[1:])
     return DesignRows(rows, blocks, points, tuple(skipped))
 
@@ -115,7 +120,9 @@ def _lines(text: str, file: str) -> list[tuple[int, list[str]]]:
             if any(cell.strip() for cell in cells):
                 lines.append((reader.line_num, cells))
     except csv.Error as problem:
-        raise _wrong(file, reader.line_num, "", f"found {problem}, allowed: comma-separated values") from None
+        raise _wrong(
+            file, reader.line_num, "", f"invalid value: {problem}; expected comma-separated values"
+        ) from None
     return lines
 
 
@@ -141,7 +148,7 @@ def _columns(
         factor = factors.get(name) or (None if named else letters.get(name))
         if factor is not None:
             if any(other is factor for _, _, other in known):
-                raise _wrong(file, lines[0][0], name, "found the column twice, allowed: once")
+                raise _wrong(file, lines[0][0], name, "duplicate column")
             known.append((place, name, factor))
         elif name in together:
             beside.append((place, name))
@@ -156,8 +163,8 @@ def _columns(
                     file,
                     lines[0][0],
                     name,
-                    f"is no factor, allowed: {', '.join(factors)}, and columns such as run.no and Blocks;"
-                    f" did you mean {near[0]}?",
+                    f"unknown factor: expected {', '.join(factors)}, and columns such as run.no and "
+                    f"Blocks; did you mean {near[0]!r}?",
                 )
             skipped.append(name)
     for name, factor in factors.items():
@@ -166,13 +173,15 @@ def _columns(
                 file,
                 lines[0][0],
                 "",
-                f"the column {name} is missing, needed: one for each factor that varies",
+                f"missing column {name}: expected one for each factor that varies",
             )
     for number, cells in lines[1:]:
         for place, name, factor in known:
             if cells[place].strip() in ("", "NA"):
                 shown = ranges.shown(experiment, factor)
-                raise _wrong(file, number, name, f"found nothing, needed: a level of {factor.name} ({shown})")
+                raise _wrong(
+                    file, number, name, f"missing value: expected a level of {factor.name} ({shown})"
+                )
     below = any(_plain(value) and float(value) < 0 for place, _, _ in known for value in numbers[place])
     coding = {f.name: ranges.coding_of(f, log=f.name in experiment.design.log) for f in experiment.factors}
     columns = []
@@ -198,7 +207,7 @@ def _settings(experiment: Experiment, column: _Column, cell: str, file: str, lin
                 file,
                 line,
                 column.name,
-                f"found {cell[:_SHOWN]!r} among coded levels, allowed: numbers from -1 to 1",
+                f"invalid value: {cell[:_SHOWN]!r} among coded levels; expected numbers from -1 to 1",
             )
         value = float(cell)
         if coding.kind == "word" and (value not in (-1, 1) or len(factor.levels) != 2):
@@ -206,10 +215,10 @@ def _settings(experiment: Experiment, column: _Column, cell: str, file: str, lin
                 file,
                 line,
                 column.name,
-                f"found {cell}, allowed: -1 and 1 for a factor of two words ({shown})",
+                invalid(cell, f"-1 and 1 for a factor of two words ({shown})"),
             )
         if not -1 <= value <= 1:
-            raise _wrong(file, line, column.name, f"found {cell}, allowed: -1 to 1, the ends of {shown}")
+            raise _wrong(file, line, column.name, invalid(cell, f"-1 to 1, the ends of {shown}"))
         if coding.kind == "word":
             return ranges.at(factor, coding.low if value < 0 else coding.high)
         return ranges.place(experiment, factor, coding, value)
@@ -217,30 +226,28 @@ def _settings(experiment: Experiment, column: _Column, cell: str, file: str, lin
     if level in factor.levels:
         return ranges.at(factor, next(own for own in factor.levels if own == level))
     if level is None or coding.kind == "word" or not ranges.is_number(level):
-        raise _wrong(
-            file, line, column.name, f"found {cell[:_SHOWN]!r}, allowed: a level of {factor.name} ({shown})"
-        )
+        raise _wrong(file, line, column.name, invalid(cell[:_SHOWN], f"a level of {factor.name} ({shown})"))
     if not int(coding.low) <= int(level) <= int(coding.high):
         raise _wrong(
             file,
             line,
             column.name,
-            f"found {cell[:_SHOWN]}, allowed: a level within those of {factor.name} ({shown})",
+            invalid(cell[:_SHOWN], f"a level within those of {factor.name} ({shown})"),
         )
     return ranges.at(factor, level)
 
 
 def _check_together(experiment: Experiment, name: str, cell: str, level: Level, file: str, line: int) -> None:
     parameter = parameter_of(experiment.workload.workload, name)
-    told = parameter.show(level) if parameter else str(level)
-    if cell not in (told, str(level)) and not (
+    shown = parameter.show(level) if parameter else str(level)
+    if cell not in (shown, str(level)) and not (
         isinstance(level, bool) and cell.lower() == str(level).lower()
     ):
         raise _wrong(
             file,
             line,
             name,
-            f"found {cell[:_SHOWN]!r}, allowed: {told}, which the file sets together with the factor",
+            invalid(cell[:_SHOWN], f"{shown}, which the file sets together with the factor"),
         )
 
 
@@ -266,7 +273,7 @@ def _plain(cell: str) -> bool:
 
 def _wrong(file: str, line: int, column: str, what: str) -> ExperimentError:
     return ExperimentError(
-        what,
-        where=f"{file}:{line}" + (f": column {column[:_SHOWN]}" if column else ""),
+        for_key(f"column {column[:_SHOWN]}", what) if column else what,
+        where=f"{file}:{line}",
         advice="`iodyno plan EXPERIMENT --csv` writes a file of that form",
     )

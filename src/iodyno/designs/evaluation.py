@@ -122,10 +122,10 @@ def evaluate(
         np, matrix, plots, plot_noise_ratio if noise_ratio is None else plot_noise_ratio / noise_ratio
     )
     slow_left = _left_between_plots(kept, design, blocks.shape[1]) if design.slow else 0
-    told = []
+    entries = []
     for term, places in kept:
         slow = bool(design.slow) and set(term) <= set(design.slow)
-        told.append(
+        entries.append(
             _expected(
                 np,
                 term,
@@ -151,9 +151,9 @@ def evaluate(
         effect_ratio=effect_ratio,
         plot_noise_ratio=plot_noise_ratio,
         plots=len(set(plots)) if plots else None,
-        terms=tuple(told),
+        terms=tuple(entries),
         dropped=tuple(name_of(term) for term in dropped),
-        clear=tuple(entry.name for entry in told if not entry.aliases and len(entry.name.split(":")) <= 2),
+        clear=tuple(entry.name for entry in entries if not entry.aliases and len(entry.name.split(":")) <= 2),
         error_degrees_of_freedom=max(0, left),
         condition_number=_condition(np, matrix),
         correlated=_most_correlated(np, model_columns, names),

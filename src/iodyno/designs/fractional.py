@@ -12,6 +12,7 @@ from iodyno.core import effect
 from iodyno.core.design import Structure
 from iodyno.core.errors import ExperimentError
 from iodyno.core.experiment import Experiment
+from iodyno.core.invalid import invalid
 from iodyno.designs import ranges, two_level
 from iodyno.designs.runs import Runs, of_levels
 from iodyno.designs.two_level import Fraction
@@ -41,7 +42,7 @@ def fraction_of(experiment: Experiment) -> Fraction:
     spec, count = experiment.design, len(experiment.factors)
     if count > two_level.MOST_FACTORS:
         raise ExperimentError(
-            f"number of factors: {count}, allowed: {two_level.MOST_FACTORS} at most in the design fractional",
+            f"invalid value: {count} factors; expected {two_level.MOST_FACTORS} at most in the design fractional",
             where="factors",
             advice="screen them with plackett_burman first",
         )
@@ -49,7 +50,7 @@ def fraction_of(experiment: Experiment) -> Fraction:
     if spec.generators:
         if spec.runs or spec.clear:
             raise ExperimentError(
-                f"found generators and {'runs' if spec.runs else 'clear'}, allowed: one of them",
+                f"generators cannot be used with {'runs' if spec.runs else 'clear'}",
                 where="design.generators",
                 advice="generators say all: leave the other out",
             )
@@ -73,7 +74,7 @@ def fraction_of(experiment: Experiment) -> Fraction:
         best = two_level.full(count) if base == count else two_level.least_aberration(count, base)
         if best is None:
             raise ExperimentError(
-                f"found {spec.runs} runs, which cannot tell {count} main effects apart",
+                f"invalid value: {spec.runs} runs, which cannot tell {count} main effects apart",
                 where="design.runs",
                 advice=f"runs: {1 << count.bit_length()}",
             )
@@ -81,13 +82,14 @@ def fraction_of(experiment: Experiment) -> Fraction:
     if spec.resolution:
         if spec.resolution < 3:
             raise ExperimentError(
-                f"found resolution {spec.resolution}, allowed: 3 or more; with less, main effects are aliased with each other",
+                f"invalid value: resolution {spec.resolution}; expected 3 or more; with less, main "
+                "effects are aliased with each other",
                 where="design.resolution",
                 advice="resolution: 5 keeps main effects and two-factor interactions apart",
             )
         return two_level.smallest(count, spec.resolution)
     raise ExperimentError(
-        "nothing says which fraction, needed: resolution, runs, generators or clear",
+        "nothing says which fraction; expected resolution, runs, generators or clear",
         where="design",
         advice="resolution: 5 keeps main effects and two-factor interactions apart",
     )
@@ -134,15 +136,16 @@ def _block_columns(experiment: Experiment, fraction: Fraction, names: Sequence[s
     spec = experiment.design
     if spec.split & (spec.split - 1) or spec.split * 2 > fraction.runs:
         raise ExperimentError(
-            f"found {spec.split} blocks a replicate, "
-            f"allowed: a power of two, {fraction.runs // 2} at most for {fraction.runs} runs",
+            f"invalid value: {spec.split} blocks a replicate; expected a power of two, "
+            f"{fraction.runs // 2} at most for {fraction.runs} runs",
             where="design.split",
             advice="split: 2",
         )
     asked = [_effect(written, names, "confound") for written in spec.confound]
     if asked and 1 << len(asked) != spec.split:
         raise ExperimentError(
-            f"found {len(asked)} effects to confound, needed: {spec.split.bit_length() - 1} for {spec.split} blocks a replicate",
+            f"invalid value: {len(asked)} effects to confound; expected "
+            f"{spec.split.bit_length() - 1} for {spec.split} blocks a replicate",
             where="design.confound",
             advice="leave confound out: the effects of the highest order are taken",
         )
@@ -162,7 +165,8 @@ def _base_of(runs: int | None, count: int) -> int:
         return 0
     if runs & (runs - 1) or not 4 <= runs <= min(two_level.MOST_RUNS, 1 << count):
         raise ExperimentError(
-            f"found {runs} runs, allowed: a power of two from 4 to {min(two_level.MOST_RUNS, 1 << count)} for {count} factors",
+            f"invalid value: {runs} runs; expected a power of two from 4 to "
+            f"{min(two_level.MOST_RUNS, 1 << count)} for {count} factors",
             where="design.runs",
             advice="leave runs out and name a resolution",
         )
@@ -173,7 +177,7 @@ def _at_least(fraction: Fraction, resolution: int | None, what: str) -> Fraction
     own = fraction.resolution
     if resolution is not None and own is not None and own < resolution:
         raise ExperimentError(
-            f"found resolution {roman(resolution)}, but {what} resolution {roman(own)} at most",
+            f"invalid value: resolution {roman(resolution)}, but {what} resolution {roman(own)} at most",
             where="design.resolution",
             advice="leave runs and generators out: the smallest fraction of that resolution is taken",
         )
@@ -199,7 +203,7 @@ def _generated(generators: Sequence[str], names: Sequence[str]) -> Fraction:
 
     count = len(names)
     if len(generators) >= count:
-        raise wrong(f"found {len(generators)} generators, allowed: fewer than the {count} factors")
+        raise wrong(f"invalid value: {len(generators)} generators; expected fewer than the {count} factors")
     products: dict[int, tuple[int, int]] = {}
     for place, written in enumerate(generators):
         left, equals, right = (step.strip() for step in written.rpartition("="))
@@ -207,10 +211,10 @@ def _generated(generators: Sequence[str], names: Sequence[str]) -> Fraction:
         product = _effect(right.lstrip("+- "), names, "generators")
         own = _effect(left, names, "generators") if equals else 1 << (count - len(generators) + place)
         if effect.order_of(own) != 1:
-            raise wrong(f"found {written!r}, allowed: one factor left of the =")
+            raise wrong(invalid(written, "one factor left of the ="))
         index = own.bit_length() - 1
         if index in products:
-            raise wrong(f"found a second generator of {names[index]}, allowed: one")
+            raise wrong(f"duplicate generator of {names[index]}")
         products[index] = (product, sign)
     base = [index for index in range(count) if index not in products]
     columns, signs = [0] * count, [1] * count
@@ -221,9 +225,8 @@ def _generated(generators: Sequence[str], names: Sequence[str]) -> Fraction:
             if product >> other & 1:
                 if other in products:
                     raise wrong(
-                        f"found {names[index]} from {effect.name_of(product, names)}, "
-                        f"where {names[other]} has a generator itself; "
-                        "allowed: products of the others"
+                        f"invalid value: {names[index]} from {effect.name_of(product, names)}, where "
+                        f"{names[other]} has a generator itself; expected products of the others"
                     )
                 columns[index] |= columns[other]
         signs[index] = sign
@@ -232,5 +235,5 @@ def _generated(generators: Sequence[str], names: Sequence[str]) -> Fraction:
         pair = effect.name_of(fraction.words[0], names).replace(":", " and ")
         raise wrong(f"{pair} would be the same column: no trial tells them apart")
     if fraction.runs > two_level.MOST_RUNS:
-        raise wrong(f"found {fraction.runs} runs, allowed: {two_level.MOST_RUNS}")
+        raise wrong(f"invalid value: {fraction.runs} runs; expected {two_level.MOST_RUNS} at most")
     return fraction

@@ -22,7 +22,8 @@ def points(experiment: Experiment) -> Runs:
         for factor in experiment.factors:
             if len(factor.levels) > 2:
                 raise ExperimentError(
-                    f"found {len(factor.levels)} levels ({ranges.shown(experiment, factor)}), needed: two to split replicates",
+                    f"invalid value: {len(factor.levels)} levels ({ranges.shown(experiment, factor)}); "
+                    "expected two to split replicates",
                     where=f"factors.{factor.name}",
                     advice="leave split out: each replicate is a block then",
                 )

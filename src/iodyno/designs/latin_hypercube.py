@@ -31,7 +31,7 @@ def points(experiment: Experiment) -> Runs:
     runs = spec.runs or RUNS_PER_FACTOR * count
     if not 2 <= runs <= MOST_RUNS:
         raise ExperimentError(
-            f"found {runs} runs, allowed: 2 to {MOST_RUNS} in the design latin_hypercube",
+            f"invalid value: {runs} runs; expected 2 to {MOST_RUNS} in the design latin_hypercube",
             where="design.runs",
             advice=f"runs: {RUNS_PER_FACTOR * count}",
         )

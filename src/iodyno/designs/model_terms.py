@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from iodyno.core.design import Coding
 from iodyno.core.errors import ExperimentError
+from iodyno.core.invalid import invalid
 from iodyno.core.workload import Level
 
 WORDS = ("main", "interactions", "quadratic")
@@ -54,8 +55,13 @@ def _named(written: str, coding: Mapping[str, Coding], where: str) -> Term:
     square_of_word = len(set(term)) < len(term) and any(coding[s].kind == "word" for s in term if s in coding)
     if unknown or square_of_word or len(term) > 3:
         raise ExperimentError(
-            f"found {written!r}, allowed: main, interactions, quadratic, or factors that vary "
-            f"({', '.join(coding)}), joined by `:`, with ^2 for the square of one with numbers",
+            invalid(
+                written,
+                (
+                    f"main, interactions, quadratic, or factors that vary ({', '.join(coding)}), joined "
+                    "by `:`, with ^2 for the square of one with numbers"
+                ),
+            ),
             where=where,
             advice="model: interactions",
         )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from iodyno.core.errors import ExperimentError
 from iodyno.core.experiment import Experiment
+from iodyno.core.invalid import invalid
 from iodyno.core.workload import Level
 from iodyno.designs import ranges
 from iodyno.designs.runs import Runs, of_levels
@@ -21,7 +22,7 @@ def points(experiment: Experiment) -> Runs:
         if level not in factor.levels:
             written = ranges.shown_level(experiment, factor.name, level)
             raise ExperimentError(
-                f"found {written}, allowed: a level of the factor ({ranges.shown(experiment, factor)})",
+                invalid(written, f"a level of the factor ({ranges.shown(experiment, factor)})"),
                 where=f"design.base.{factor.name}",
                 advice="name a level that the file lists, or add it there",
             )

@@ -23,7 +23,7 @@ def points(experiment: Experiment) -> Runs:
     ends = ranges.two_levels(experiment)
     if not 2 <= len(ends) <= MOST_FACTORS:
         raise ExperimentError(
-            f"number of factors: {len(ends)}, allowed: 2 to {MOST_FACTORS} in the design plackett_burman",
+            f"invalid value: {len(ends)} factors; expected 2 to {MOST_FACTORS} in the design plackett_burman",
             where="factors",
             advice="use full_factorial for one factor; leave some out where there are too many",
         )

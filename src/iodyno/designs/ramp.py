@@ -48,15 +48,16 @@ def _along(experiment: Experiment) -> Factor:
         factor = next(f for f in experiment.factors if f.name == named)
         if factor not in ranges.varied(experiment):
             raise ExperimentError(
-                f"found {named} with {ranges.shown(experiment, factor)}, needed: a factor with two or more levels",
+                f"invalid value: {named} with {ranges.shown(experiment, factor)}; expected a factor "
+                "with two or more levels",
                 where="design.along",
                 advice="name a factor that varies",
             )
         return factor
     if len(numbers) != 1:
-        told = ", ".join(factor.name for factor in numbers) or "none"
+        names = ", ".join(factor.name for factor in numbers) or "none"
         raise ExperimentError(
-            f"nothing says which factor makes the ramp, and {len(numbers)} have numbers ({told}), needed: along",
+            f"nothing says which factor makes the ramp, and {len(numbers)} have numbers ({names}); expected along",
             where="design",
             advice=f"along: {numbers[0].name}" if numbers else "give a factor two or more numbers",
         )

@@ -68,7 +68,7 @@ def two_levels(experiment: Experiment) -> list[tuple[Level, Level]]:
     kind = experiment.design.kind
     if not experiment.factors:
         raise ExperimentError(
-            "found no factor, needed: factors with two levels each",
+            "missing factor: expected factors with two levels each",
             where="factors",
             advice=f"add factors, or leave the design {kind} out",
         )
@@ -77,13 +77,14 @@ def two_levels(experiment: Experiment) -> list[tuple[Level, Level]]:
         coding = coding_of(factor)
         if len(factor.levels) < 2:
             raise ExperimentError(
-                f"found one level ({shown(experiment, factor)}), needed: two for the design {kind}",
+                f"invalid value: one level ({shown(experiment, factor)}); expected two for the design {kind}",
                 where=f"factors.{factor.name}",
                 advice="give it two levels, or set it in workload",
             )
         if coding.kind == "word" and len(factor.levels) > 2:
             raise ExperimentError(
-                f"found {len(factor.levels)} words ({shown(experiment, factor)}), allowed: two in the design {kind}",
+                f"invalid value: {len(factor.levels)} words ({shown(experiment, factor)}); expected "
+                f"two in the design {kind}",
                 where=f"factors.{factor.name}",
                 advice="leave two of them, or use the design full_factorial or d_optimal",
             )
@@ -99,7 +100,8 @@ def numbers_only(experiment: Experiment) -> dict[str, Coding]:
     for factor in experiment.factors:
         if not all(is_number(level) for level in factor.levels):
             raise ExperimentError(
-                f"found words ({shown(experiment, factor)}), allowed: numbers, as the design {kind} has points between them",
+                f"invalid value: words ({shown(experiment, factor)}); expected numbers, as the design "
+                f"{kind} has points between them",
                 where=f"factors.{factor.name}",
                 advice="use full_factorial, fractional or d_optimal, or one experiment for each word",
             )
@@ -139,8 +141,8 @@ def place(experiment: Experiment, factor: Factor, coding: Coding, coded: float) 
     parameter = parameter_of(experiment.workload.workload, factor.name)
     if parameter is not None and not parameter.low <= level <= parameter.high:
         raise ExperimentError(
-            f"the design {experiment.design.kind} needs {factor.name} at {parameter.show(level)}, "
-            f"allowed: {parameter.show(parameter.low)} to {parameter.show(parameter.high)}",
+            f"the design {experiment.design.kind} needs {factor.name} at {parameter.show(level)}; "
+            f"expected {parameter.show(parameter.low)} to {parameter.show(parameter.high)}",
             where=f"factors.{factor.name}",
             advice="choose a narrower range, or `axial: faced`, which stays within it",
         )
@@ -175,7 +177,7 @@ def centre(experiment: Experiment) -> list[dict[str, Level]]:
             choices.append([factor.settings(index) for index in range(len(factor.levels))])
     if not numbers:
         raise ExperimentError(
-            "found no factor whose levels are numbers, needed: one that has a middle",
+            "missing factor whose levels are numbers: expected one that has a middle",
             where="design.centre_points",
             advice="leave centre_points out",
         )

@@ -57,11 +57,11 @@ def of_levels(
     for row in rows:
         # 1 and True are equal in Python, and two levels here.
         key = tuple((name, level) for name, level in row.items())
-        told = tuple((name, repr(level)) for name, level in key)
-        if told not in positions:
-            positions[told] = len(levels)
+        identity = tuple((name, repr(level)) for name, level in key)
+        if identity not in positions:
+            positions[identity] = len(levels)
             levels.append(row)
-        visits.append(positions[told])
+        visits.append(positions[identity])
     belongs = list(parts) if parts is not None else [0] * len(visits)
     divided = tuple(
         (tuple(visit for visit, part in zip(visits, belongs, strict=True) if part == number),)
@@ -69,9 +69,9 @@ def of_levels(
     )
     points = _named(levels)
     if names is not None:
-        told_names = dict(zip(visits, names, strict=True))
+        names_of = dict(zip(visits, names, strict=True))
         if len({*zip(visits, names, strict=True)}) == len({*names}) == len(levels):
-            points = tuple(Point(told_names[place], row) for place, row in enumerate(levels))
+            points = tuple(Point(names_of[place], row) for place, row in enumerate(levels))
     return Runs(points, divided, ordered=ordered, structure=structure)
 
 

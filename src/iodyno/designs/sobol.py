@@ -26,14 +26,14 @@ def points(experiment: Experiment) -> Runs:
         ranges.two_levels(experiment)
     if count > 30:
         raise ExperimentError(
-            f"found {count} factors, allowed: 30 in the design sobol",
+            f"invalid value: {count} factors; expected 30 at most in the design sobol",
             where="factors",
             advice="leave some out",
         )
     runs = spec.runs or 1 << max(3, (latin_hypercube.RUNS_PER_FACTOR * count - 1).bit_length())
     if runs & (runs - 1) or not 2 <= runs <= MOST_RUNS:
         raise ExperimentError(
-            f"found {runs} runs, allowed: a power of two, {MOST_RUNS} at most, in the design sobol",
+            f"invalid value: {runs} runs; expected a power of two, {MOST_RUNS} at most, in the design sobol",
             where="design.runs",
             advice=f"runs: {min(MOST_RUNS, 1 << max(1, (runs - 1).bit_length()))}",
         )

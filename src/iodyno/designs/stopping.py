@@ -24,7 +24,8 @@ def extended(experiment: Experiment) -> Experiment:
     each, most = len(designs.plan(once).trials), experiment.until.max_trials
     if most < 2 * each:
         raise ExperimentError(
-            f"found {most} trials at most, allowed: {2 * each} or more, as visiting every point once takes {each}",
+            f"invalid value: {most} trials at most; expected {2 * each} or more, as visiting "
+            f"every point once takes {each}",
             where="--max-trials",
             advice=f"--max-trials {2 * each}, or fewer levels",
         )

@@ -23,7 +23,7 @@ def read(reading: Reading) -> dict[Path, WorkloadSpec]:
     elif 1 <= len(written) <= MOST:
         places = [(*path, at) for at in range(len(written))]
     else:
-        reading.note(path, f"found {len(written)} workloads, allowed: one, or a list of 1 to {MOST}")
+        reading.note(path, f"invalid value: {len(written)} workloads; expected one, or a list of 1 to {MOST}")
         return {}
     return {place: found for place in places if (found := reading.workload(place)) is not None}
 

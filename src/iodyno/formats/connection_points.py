@@ -71,9 +71,7 @@ def check(
         return place_of(names, varied, workload.settings, tunables, section)
 
     if {"size", "sizes"} <= given:
-        reading.note(
-            place(("sizes",)), "found sizes beside size, which it stands for; allowed: one of the two"
-        )
+        reading.note(place(("sizes",)), "sizes cannot be used with size, which it stands for")
     idle = {name for name in _EFFECTS if name in given}
     noted: set[tuple[Path, str]] = set()
     seen = False
@@ -88,7 +86,7 @@ def check(
                 noted.add((where, text))
                 reading.note(where, text)
     for name in sorted(idle) if seen else ():
-        reading.note(place((name,)), f"has no effect here, allowed: with {_EFFECTS[name][1]}")
+        reading.note(place((name,)), f"can only be used with {_EFFECTS[name][1]}")
 
 
 def check_beside(
@@ -105,8 +103,8 @@ def check_beside(
     check(reading, bystander, {}, {}, {}, section)
     of_path = {}
     for factor in factors.values():
-        told = {factor.name: factor.levels, **factor.together}
-        kept = {name: levels for name, levels in told.items() if name == "path" or named(name)}
+        varied = {factor.name: factor.levels, **factor.together}
+        kept = {name: levels for name, levels in varied.items() if name == "path" or named(name)}
         if kept:
             name, *more = kept
             of_path[name] = Factor(name, kept[name], {other: kept[other] for other in more})
@@ -142,11 +140,17 @@ def _of_several(workload: WorkloadSpec, point: Point, hosts: Mapping[str, HostSp
     """List the settings that several senders or receivers cannot have."""
     found: Mistakes = []
     if len(workload.receivers) > 1 and workload.between == "all" and point.get("tls_resumption"):
-        text = "found on with several receivers, allowed: with one; a ticket is good at who gave it alone"
+        text = (
+            "invalid value: on with several receivers; expected one receiver: a ticket is good "
+            "at who gave it alone"
+        )
         found.append((("tls_resumption",), text))
     if workload.groups and _way(point, "client_engine").engine in ("rings", "reflector"):
         several = ", ".join(f"{name}: {len(names)} hosts" for name, names in workload.groups.items())
-        text = f"found {point['client_engine']}, whose frames are those of one client and one server; allowed: not with {several}"
+        text = (
+            f"invalid value {point['client_engine']!r}: its frames are those of one client and one "
+            f"server; expected one of each, not {several}"
+        )
         found.append((("client_engine",), text))
     for host in workload.ends:
         links = sum(host in link for link in workload.links)
@@ -154,7 +158,10 @@ def _of_several(workload: WorkloadSpec, point: Point, hosts: Mapping[str, HostSp
             continue
         for name in (f"{whose}.{tunable}" for whose in (host, ALL) for tunable in OF_A_DEVICE):
             if name in point:
-                text = f"is that of one device, and {host} has {links}, one to each other host; allowed: of hosts with one"
+                text = (
+                    f"is that of one device, and {host} has {links}, one to each other host; expected a "
+                    "host with one"
+                )
                 found.append(((name,), text))
     return found
 
@@ -170,16 +177,16 @@ def _of_arrivals(point: Point) -> Mistakes:
     law = law_of(point)
     if law not in _LAWS or "rate" in point:
         return []
-    text = f"found {law}, and nothing says how many there are; needed: rate, in operations per second"
+    text = f"{law} needs rate, in operations per second"
     return [(("arrivals",), text)]
 
 
 def _of_rings(point: Point) -> Mistakes:
     """List the ends on rings whose other end has no datagrams to exchange with them."""
     transport = str(point.get("transport", "tcp"))
-    text = f"with transport {transport}, allowed: with udp, whose datagrams it takes"
+    text = f"with transport {transport}; expected udp, whose datagrams it takes"
     ends = [end for end in ("client_engine", "server_engine") if _way(point, end).transport is not None]
-    return [((end, "transport"), f"found {point[end]} {text}") for end in ends if transport != "udp"]
+    return [((end, "transport"), f"invalid value: {point[end]} {text}") for end in ends if transport != "udp"]
 
 
 def _of_path(workload: WorkloadSpec, point: Point, hosts: Mapping[str, HostSpec]) -> Mistakes:
@@ -189,17 +196,20 @@ def _of_path(workload: WorkloadSpec, point: Point, hosts: Mapping[str, HostSpec]
     if workload.groups:
         for name in ("path", "link_rate", "link_queue", "link_frames", "link_burst", "link_delay"):
             if point.get(name):
-                text = "is between two hosts, allowed: with one sender and one receiver"
+                text = "can only be used with one sender and one receiver"
                 found.append(((name,), text))
     for name in _SHAPED:
         if point.get(name) and (transport := point.get("transport")) in _OFF_THE_PATH:
             text = (
-                f"data by {transport} does not go by the path that is shaped, allowed: a transport that does"
+                f"data by {transport} does not go by the path that is shaped; expected a transport that does"
             )
             found.append(((name,), text))
     way = str(point.get("direction", "forward"))
     if point.get("link_rate") and way != "forward":
-        text = f"found {way} with link_rate, allowed: forward; what the sender sends is shaped, nothing else"
+        text = (
+            f"invalid value: {way} with link_rate; expected forward; what the sender sends is "
+            "shaped, nothing else"
+        )
         found.append((("direction", "link_rate"), text))
     if (
         len(ends) != 2
@@ -216,13 +226,16 @@ def _of_path(workload: WorkloadSpec, point: Point, hosts: Mapping[str, HostSpec]
                 text = (
                     f"needs {end.name}.gro: on, which gives the device between namespaces its receive queue"
                 )
-                found.append(((name,), f"{text}; allowed: with it"))
+                found.append(((name,), text))
     mtu = min(int(end.options.get("link_mtu", _MTU_BYTES)) for end in ends)
-    told = [point[f"{whose}.mtu"] for whose in (workload.receiver, ALL) if f"{whose}.mtu" in point]
-    most = min([int(level) for level in told] or [mtu]) - _HEADERS_BYTES
+    mtus = [point[f"{whose}.mtu"] for whose in (workload.receiver, ALL) if f"{whose}.mtu" in point]
+    most = min([int(level) for level in mtus] or [mtu]) - _HEADERS_BYTES
     answer = int(point.get("response_size", 0))
     segments = _way(point, "server_engine").syscalls == "segments" and point.get("transport") == "udp"
     if segments and workload.kind == REQUEST_RESPONSE.name and answer > most:
-        text = f"found {show('size', answer)} from a server by segments, allowed: {most} bytes, which a packet of the path holds"
+        text = (
+            f"invalid value: {show('size', answer)} from a server by segments; expected {most} "
+            "bytes, which a packet of the path holds"
+        )
         found.append((("response_size", "server_engine"), f"{text}; the kernel cuts no segment in two"))
     return found

@@ -23,19 +23,19 @@ def text_of(path: Path) -> tuple[str | None, str]:
         if path.is_dir():
             return _of_campaign(raw), ""
         if not raw:
-            return None, f"{path} is empty, allowed: a design file of 1 to {MAX_BYTES} bytes"
+            return None, f"{path} is empty; expected a design file of 1 to {MAX_BYTES} bytes"
         if len(raw) > MAX_BYTES:
-            return None, f"{path} has more than {MAX_BYTES} bytes, allowed: a design file of 1 to {MAX_BYTES}"
+            return None, f"{path} has more than {MAX_BYTES} bytes; expected a design file of 1 to {MAX_BYTES}"
         return yaml_document.decode(raw).replace("\r\n", "\n").replace("\r", "\n"), ""
     except yaml_document.NotYamlError as problem:
         return None, f"{path}: {problem.mistake.text}"
     except OSError as problem:
         return (
             None,
-            f"{campaign} cannot be read: {problem.strerror}; allowed: a design file or a campaign's folder",
+            f"{campaign} cannot be read: {problem.strerror}; expected a design file or a campaign's folder",
         )
     except (ValueError, KeyError, TypeError):
-        return None, f"{campaign} cannot be read, allowed: the folder of a campaign"
+        return None, f"{campaign} cannot be read; expected the folder of a campaign"
 
 
 def _of_campaign(raw: bytes) -> str:

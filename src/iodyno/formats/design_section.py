@@ -14,10 +14,11 @@ from iodyno.core.design import DESIGN_KINDS, DIRECTIONS
 from iodyno.core.design_options import OPTIONS_OF
 from iodyno.core.experiment import DesignSpec
 from iodyno.core.factor import Factor
+from iodyno.core.invalid import found, invalid
 from iodyno.core.workload import Level, Parameter
 from iodyno.formats import design_points
 from iodyno.formats import experiment_model as form
-from iodyno.formats.mistakes import Path, found, unknown
+from iodyno.formats.mistakes import Path, unknown
 
 Note = Callable[[Path, str], None]
 
@@ -29,7 +30,7 @@ _ROMAN = {"III": 3, "IV": 4, "V": 5, "VI": 6, "VII": 7, "VIII": 8, "IX": 9, "X":
 def _resolution(written: Any) -> int:
     number = _ROMAN.get(written.strip().upper(), written) if isinstance(written, str) else written
     if isinstance(number, bool) or not re.fullmatch(r"[1-9]\d?", str(number)) or not 3 <= int(number) <= 16:
-        raise ValueError(f"found {found(written)}, allowed: a resolution of 3 (III) or more, 16 at most")
+        raise ValueError(invalid(written, "a resolution of 3 (III) or more, 16 at most"))
     return int(number)
 
 
@@ -37,22 +38,24 @@ def _texts(written: Any) -> tuple[str, ...]:
     """A list of words, or one of them alone."""
     entries = [written] if isinstance(written, str) else written
     if not isinstance(entries, list) or not entries or len(entries) > 200:
-        raise ValueError(f"found {found(written)}, allowed: a list of texts")
+        raise ValueError(invalid(written, "a list of texts"))
     for entry in entries:
         if not isinstance(entry, str) or not entry.strip() or len(entry) > 200:
-            raise ValueError(f"found {found(entry)} in the list, allowed: a text of 200 characters at most")
+            raise ValueError(
+                f"invalid value: {found(entry)} in the list; expected a text of 200 characters at most"
+            )
     return tuple(entry.strip() for entry in entries)
 
 
 def _base(written: Any) -> dict[str, Any]:
     if not isinstance(written, dict):
-        raise ValueError(f"found {found(written)}, allowed: factors with one level each")
+        raise ValueError(invalid(written, "factors with one level each"))
     return written
 
 
 def _rows(written: Any) -> str:
     if not isinstance(written, str) or not written.strip():
-        raise ValueError(f"found {found(written)}, allowed: the text of a design file")
+        raise ValueError(invalid(written, "the text of a design file"))
     return written
 
 
@@ -67,15 +70,20 @@ _RESOLUTION = form._Reads(
 
 def _about(option: str) -> str:
     known = OPTIONS_OF[option]
-    kinds = "" if known.kinds == tuple(DESIGN_KINDS) else f" Of: {', '.join(known.kinds)}."
-    return known.help + kinds
+    others = [kind for kind in DESIGN_KINDS if kind not in known.kinds]
+    kinds = (
+        f"Not of: {', '.join(others)}."
+        if len(others) < len(known.kinds)
+        else f"Of: {', '.join(known.kinds)}."
+    )
+    return f"{known.help} {kinds}" if others else known.help
 
 
 class DesignSection(form.Section):
     """Which points are visited, how often and in which order."""
 
     kind: Annotated[Any, form._word(DESIGN_KINDS)] = Field(
-        "full_factorial", description="; ".join(f"{k}: {t}" for k, t in DESIGN_KINDS.items())
+        "full_factorial", description=" ".join(f"{k}: {t}" for k, t in DESIGN_KINDS.items())
     )
     replicates: Annotated[Any, form._quantity("count", low=1, high=1000)] = Field(
         3, description="How often each point is visited."
@@ -124,15 +132,15 @@ def check(section: Any, factors: Mapping[str, Factor], note: Note, path: Path) -
     for name in sorted(section.model_fields_set):
         option = OPTIONS_OF.get(name)
         if option is not None and section.kind not in option.kinds:
-            text = f"is no option of the design {section.kind}, allowed: with {', '.join(option.kinds)}"
+            text = f"can only be used with {', '.join(option.kinds)}, not with {section.kind}"
             note((*path, name), text)
     names = list(factors)
     for key in ("slow", "log"):
         for name in getattr(section, key):
             if name not in factors:
-                note((*path, key), f"names no factor: {unknown(name, names)}")
+                note((*path, key), unknown(name, names, "factor"))
     if section.along is not None and section.along not in factors:
-        note((*path, "along"), f"names no factor: {unknown(section.along, names)}")
+        note((*path, "along"), unknown(section.along, names, "factor"))
     for key in ("clear", "confound"):
         for written in getattr(section, key):
             try:
@@ -140,9 +148,9 @@ def check(section: Any, factors: Mapping[str, Factor], note: Note, path: Path) -
             except ValueError as problem:
                 note((*path, key), str(problem))
     if section.kind == "csv" and section.file is None and section.rows is None:
-        note(path, "the key file is missing, needed: the file of the design, beside the experiment file")
+        note(path, "missing key file: expected the file of the design, beside the experiment file")
     if section.file is not None and section.rows is not None:
-        note((*path, "rows"), "file and rows are both there, allowed: one of them")
+        note((*path, "rows"), "file cannot be used with rows")
 
 
 def spec_of(
@@ -185,7 +193,7 @@ def _levels(
     levels: dict[str, Level] = {}
     for name, entry in written.items():
         if name not in factors:
-            note((*path, name), f"names no factor: {unknown(name, list(factors))}")
+            note((*path, name), unknown(name, list(factors), "factor"))
             continue
         try:
             levels[name] = form._parameter(parameters[name]).read(entry)

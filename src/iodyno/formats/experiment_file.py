@@ -28,7 +28,7 @@ from iodyno.formats import design_text, yaml_document
 from iodyno.formats.experiment_model import experiment_schema
 from iodyno.formats.experiment_sections import Reading
 from iodyno.formats.given_file import read_given
-from iodyno.formats.mistakes import error, nearest
+from iodyno.formats.mistakes import error, nearest_of
 from iodyno.loads.base.formats import load_named
 
 __all__ = [
@@ -46,13 +46,12 @@ def _nearest_file(file: pathlib.Path) -> str:
     folders = [file.parent, pathlib.Path("studies")]
     if not file.parent.is_dir():
         by_name = {each.name: each for each in file.parent.parent.glob("*/")}
-        near = nearest(file.parent.name, by_name)
-        folders[:1] = [by_name[name] for name in by_name if f" {name}?" in near]
+        near = nearest_of(file.parent.name, by_name)
+        folders[:1] = [by_name[near]] if near else []
     there = [path for folder in folders for path in folder.glob("*.yaml") if path != file]
     by_stem = {path.stem: path for path in reversed(there)}
-    near = nearest(file.stem, by_stem)
-    name = near.removeprefix("; did you mean ").removesuffix("?")
-    return f"; did you mean {by_stem[name]}?" if near else ""
+    near = nearest_of(file.stem, by_stem)
+    return f"; did you mean {by_stem[near]}?" if near else ""
 
 
 def read_experiment(

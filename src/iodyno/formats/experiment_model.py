@@ -30,10 +30,11 @@ from iodyno.core.access import ACCESSES, AccessKind, AccessOption
 from iodyno.core.decision import MAX_TRIALS as UNTIL_TRIALS
 from iodyno.core.decision import parse_rule
 from iodyno.core.experiment import Between
+from iodyno.core.invalid import found, invalid
 from iodyno.core.outcome import BYSTANDER_NAME, OF_BYSTANDER, OUTCOMES
 from iodyno.core.search import parse_goal
 from iodyno.core.workload import Parameter, Workload
-from iodyno.formats.mistakes import found, unknown
+from iodyno.formats.mistakes import unknown
 from iodyno.loads.base.formats import load_named
 from iodyno.loads.base.workloads import WORKLOADS
 
@@ -89,9 +90,9 @@ def _bounded(read: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
     def bounded(written: Any) -> Any:
         if isinstance(written, str) and len(written) > 200:
-            raise ValueError(f"found a text of {len(written)} characters, allowed: 200")
+            raise ValueError(f"invalid value: a text of {len(written)} characters; expected 200 at most")
         if written is None or isinstance(written, (list, dict)):
-            raise ValueError(f"found {found(written)}, allowed: one value")
+            raise ValueError(invalid(written, "one value"))
         return read(written)
 
     return bounded
@@ -109,7 +110,7 @@ def _word(words: Mapping[str, str] | tuple[str, ...]) -> _Reads:
 def _text(pattern: str, allowed: str) -> _Reads:
     def read(written: Any) -> str:
         if not isinstance(written, str) or not re.fullmatch(pattern, written):
-            raise ValueError(f"found {found(written)}, allowed: {allowed}")
+            raise ValueError(invalid(written, allowed))
         return written
 
     return _Reads(read, {"type": "string", "pattern": f"^{pattern}$"}, allowed)
@@ -129,7 +130,7 @@ def _share(written: Any) -> float:
     else:
         share = written
     if isinstance(share, bool) or not isinstance(share, (int, float)) or not 0 <= share <= 1:
-        raise ValueError(f"found {found(written)}, allowed: a share such as 5% or 0.05")
+        raise ValueError(invalid(written, "a share such as 5% or 0.05"))
     return float(share)
 
 
@@ -154,7 +155,7 @@ def _address(written: Any) -> str:
         zoned = address.version == 6 and (address.is_link_local or "%" in str(written))
         if not (zoned or address.is_unspecified or address.is_multicast):
             return str(written)
-    raise ValueError(f"found {found(written)}, allowed: the numeric address of a host, not of a link")
+    raise ValueError(invalid(written, "the numeric address of a host, not of a link"))
 
 
 _ADDRESS = _Reads(_address, {"type": "string"}, "a numeric address")
@@ -219,7 +220,7 @@ def _parameter(parameter: Parameter) -> _Reads:
             raise ValueError(unknown(written, parameter.words))
         if parameter.kind == "word" and not parameter.words and parameter.form is None:
             if not isinstance(written, str) or not re.fullmatch(r"[A-Za-z0-9_.-]{1,64}", written):
-                raise ValueError(f"found {found(written)}, allowed: one word")
+                raise ValueError(invalid(written, "one word"))
             return written
         return parameter.parse(written)
 

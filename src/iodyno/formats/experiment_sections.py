@@ -16,6 +16,7 @@ from iodyno.core.decision import MAX_TRIALS as UNTIL_TRIALS
 from iodyno.core.decision import UntilSpec, bind
 from iodyno.core.experiment import Experiment, HostSpec, Limits, Windows, WorkloadSpec
 from iodyno.core.factor import VARIANT, Factor
+from iodyno.core.invalid import found, invalid
 from iodyno.core.outcome import BYSTANDER, BYSTANDER_NAME, OF_SEVERAL, bystander_names
 from iodyno.core.tunable import ALL
 from iodyno.core.workload import Level, Workload
@@ -30,7 +31,7 @@ from iodyno.formats import (
     yaml_document,
 )
 from iodyno.formats import experiment_model as model
-from iodyno.formats.mistakes import Mistake, Path, dotted, found, unknown, unknown_key
+from iodyno.formats.mistakes import Mistake, Path, dotted, unknown, unknown_key
 from iodyno.formats.outcome_names import mistake_of
 from iodyno.loads.base.formats import load_named
 from iodyno.loads.base.workloads import LOADS, WORKLOADS
@@ -136,7 +137,7 @@ class Reading:
         if "hosts" not in self.plain or not self.mapping(written, ("hosts",), "hosts by name"):
             return {}
         if not written:
-            self.note(("hosts",), "found no host, allowed: the hosts by name")
+            self.note(("hosts",), "missing hosts: expected the hosts by name")
         hosts = {}
         for name, entry in written.items():
             path = ("hosts", name)
@@ -147,10 +148,10 @@ class Reading:
             if name == ALL:
                 self.note(
                     path,
-                    f"found {ALL!r}, which means every host where tunables are set; allowed: another name",
+                    f"invalid value {ALL!r}: it means every host where tunables are set; expected another name",
                 )
             if BYSTANDER_NAME.fullmatch(name):
-                self.note(path, f"found {name!r}, which is a workload beside; allowed: another name")
+                self.note(path, f"invalid value {name!r}: it is a workload beside; expected another name")
             if not self.mapping(entry, path, "keys such as `access: local`"):
                 continue
             access = entry.get("access")
@@ -180,7 +181,7 @@ class Reading:
         host_groups.check(self.groups, self.note)
         joined = [host.name for host in hosts.values() if host.access == "netns"]
         if not host_groups.alone(self.plain) and len(hosts) == len(written) and len(joined) == 1:
-            text = "found one host alone in a namespace, allowed: netns for both hosts, or for none"
+            text = "invalid value: one host alone in a namespace; expected netns for both hosts, or for none"
             self.note(("hosts", joined[0], "access"), text)
         return hosts
 
@@ -199,7 +200,7 @@ class Reading:
             return None
         load = load_named(kind)
         if key == BYSTANDER and not load.beside:
-            text = f"found {found(kind)}, allowed: any other workload, which lasts as long as the windows"
+            text = invalid(kind, "any other workload, which lasts as long as the windows")
             self.note((*path, "kind"), text)
             return None
         return load.read(self, kind, written, path)
@@ -244,16 +245,16 @@ class Reading:
         parameters = tunable_sections.parameters_of(described, hosts)
         factors: dict[str, Factor] = {}
         set_by: dict[str, str] = {}
-        for name, told in written.items():
+        for name, content in written.items():
             here = (*path, name)
             if name not in parameters:
-                self.note(here, _no_factor(described.name, name, parameters))
+                self.note(here, tunable_sections.unknown_factor(described.name, name, parameters))
                 continue
-            entry = model.range_ends(told)
+            entry = model.range_ends(content)
             if not isinstance(entry, (list, dict)):
                 self.note(
                     here,
-                    f"found {found(entry)}, allowed: a list of levels, a range such as 1..8, or levels and together",
+                    invalid(entry, "a list of levels, a range such as 1..8, or levels and together"),
                 )
                 continue
             held_by = tunable_sections.factor_section(described, name, entry, hosts)
@@ -268,14 +269,14 @@ class Reading:
             for other, levels in held.items():
                 if len(levels) != len(section.levels):
                     wanted = f"{len(section.levels)} levels, one for each of {name}"
-                    text = f"found {len(levels)}, allowed: {wanted}"
+                    text = invalid(len(levels), wanted)
                     self.note((*here, "together", other), text)
             for other, where in ((name, here), *((o, (*here, "together", o)) for o in held)):
                 if other in set_by:
-                    self.note(where, f"is set by the factor {set_by[other]} already, allowed: once")
+                    self.note(where, f"duplicate setting: the factor {set_by[other]} sets it already")
                 elif workload is not None and other in workload.settings:
                     line = self.top.line_of(("workload", other))
-                    self.note(where, f"is set in the workload too (line {line}), allowed: one of the two")
+                    self.note(where, f"duplicate setting: the workload sets it too (line {line})")
                 set_by.setdefault(other, name)
             factors[name] = Factor(
                 name, tuple(section.levels), {other: tuple(levels) for other, levels in held.items()}
@@ -290,7 +291,9 @@ class Reading:
             if "window" in {*set_by, *workload.settings} and one in {*set_by, *workload.settings}:
                 varied = next((name for name in (one, "window") if name in set_by), None)
                 where = (*path, set_by[varied]) if varied else ("workload", one)
-                self.note(where, f"window and {one} are both set, allowed: window alone, or the two buffers")
+                self.note(
+                    where, f"window cannot be used with {one}: expected window alone, or the two buffers"
+                )
 
     def outcomes(self, workload: WorkloadSpec | None) -> tuple[str, ...]:
         """The outcomes named, or rate and cost at both ends when none is."""
@@ -309,8 +312,8 @@ class Reading:
             if name in OF_SEVERAL and not known_ends:
                 continue  # Which hosts an end has is what is wrong already.
             if text := mistake_of(name, self.host_names, beside=beside, known=known, groups=groups):
-                what, _, allowed = text.partition(", allowed: ")
-                self.note(("outcomes", index), f"{what}, allowed: as above" if allowed in listed else text)
+                what, _, allowed = text.partition("expected ")
+                self.note(("outcomes", index), f"{what}expected as above" if allowed in listed else text)
                 listed |= {allowed} - {""}
         self.no_duplicates(named, ("outcomes",), str)
         return tuple(names.values())
@@ -326,7 +329,7 @@ class Reading:
                 self.note(("max_trials",), "without `until` the design says how many trials there are")
             return None
         if "search" in self.plain:
-            self.note(("until",), "a search decides itself when it ends, allowed: one of the two")
+            self.note(("until",), "cannot be used with search, which decides itself when it ends")
         try:
             return bind(
                 top.until,
@@ -368,7 +371,7 @@ class Reading:
         full_names = list(full) if isinstance(full, dict) else []
         for name in replaced:
             if name not in full_names:
-                text = f"is no factor of the experiment: {unknown(name, full_names)}"
+                text = unknown(name, full_names, "factor of the experiment")
                 self.note(("quick", "factors", name), text)
         merged = {name: replaced.get(name, factor) for name, factor in factors.items()}
         quick_design = self.merged(design_section.DesignSection, design, ("quick", "design"))
@@ -387,7 +390,7 @@ class Reading:
         written = self.value(("quick", "design"))
         for key in ("file", "rows", "augment"):
             if key in written:
-                self.note(("quick", "design", key), f"found {key}, allowed: in design, not in quick")
+                self.note(("quick", "design", key), "can only be used in design, not in quick")
         own = full if short.kind == full.kind else design_section.belonging(full, short.kind)
         short = own.model_copy(
             update={name: getattr(short, name) for name in written if hasattr(short, name)}
@@ -410,7 +413,7 @@ class Reading:
         for factor in factors.values():
             for name in (factor.name, *factor.together):
                 if name in set_by and self.has(("quick", "factors", factor.name)):
-                    text = f"{name} is set by the factor {set_by[name]} already, allowed: once"
+                    text = f"duplicate setting {name}: the factor {set_by[name]} sets it already"
                     self.note(("quick", "factors", factor.name), text)
                 set_by.setdefault(name, factor.name)
 
@@ -418,12 +421,12 @@ class Reading:
         """Check the lengths against each other."""
         if windows.interval > windows.measured:
             text = (
-                f"found an interval of {windows.interval / 1e9:g} s in a measured window of "
-                f"{windows.measured / 1e9:g} s, allowed: an interval no longer than the window"
+                f"invalid value: an interval of {windows.interval / 1e9:g} s in a measured window of "
+                f"{windows.measured / 1e9:g} s; expected an interval no longer than the window"
             )
             self.note((*path, "interval" if self.has((*path, "interval")) else "measured"), text)
         if windows.warm_up + windows.measured + windows.drain > 7 * 24 * model.HOUR_NS:
-            self.note(path, "found more than a week of load in a trial, allowed: a week in all")
+            self.note(path, "more than a week of load in a trial: expected a week at most")
 
     def check_trials(self, factors: Mapping[str, Factor], design: Any, path: Path) -> None:
         """That the campaign can be numbered."""
@@ -431,7 +434,7 @@ class Reading:
             return
         trials = math.prod(len(factor.levels) for factor in factors.values()) * design.replicates
         if trials > MAX_TRIALS:
-            self.note(path, f"found {trials} trials in all, allowed: {MAX_TRIALS}")
+            self.note(path, f"invalid value: {trials} trials in all; expected {MAX_TRIALS} at most")
 
     def section(self, section: Any, written: Any, path: Path) -> Any:
         """The section read; None when it is wrong, with its mistakes noted."""
@@ -439,7 +442,7 @@ class Reading:
             written = {}
         if not isinstance(written, (dict, list) if issubclass(section, model._FactorSection) else dict):
             allowed = ", ".join(section.model_fields)
-            self.note(path, f"found {found(written)}, allowed: a mapping with the keys {allowed}")
+            self.note(path, invalid(written, f"a mapping with the keys {allowed}"))
             return None
         try:
             return section.model_validate(written)
@@ -465,22 +468,24 @@ class Reading:
             else:
                 self.note(place, unknown_key(key, fields))
         elif kind == "too_short":
-            self.note(place, "found an empty list, allowed: at least one level")
+            self.note(place, "invalid value: an empty list; expected at least one level")
         elif kind == "too_long":
-            self.note(place, f"found a list of {len(value)}, allowed: {model.MAX_LEVELS} levels")
+            self.note(
+                place, f"invalid value: a list of {len(value)}; expected {model.MAX_LEVELS} levels at most"
+            )
         elif kind == "list_type":
-            self.note(place, f"found {found(value)}, allowed: a list")
+            self.note(place, invalid(value, "a list"))
         else:
-            self.note(place, f"found {found(value)}, allowed: a mapping")
+            self.note(place, invalid(value, "a mapping"))
 
     def note_missing(self, path: Path, key: str, needed: str) -> None:
         """Notes that a mapping lacks a key that it cannot do without."""
-        self.note(path, f"the key {key} is missing, needed: {needed[:1].lower()}{needed[1:].rstrip('.')}")
+        self.note(path, f"missing key {key}: expected {needed[:1].lower()}{needed[1:].rstrip('.')}")
 
     def mapping(self, written: Any, path: Path, allowed: str) -> bool:
         """Tell whether the value is a mapping; note it when it is not."""
         if not isinstance(written, dict):
-            self.note(path, f"found {found(written)}, allowed: {allowed}")
+            self.note(path, invalid(written, allowed))
         return isinstance(written, dict)
 
     def no_duplicates(self, values: Sequence[Any], path: Path, show: Any) -> None:
@@ -492,7 +497,7 @@ class Reading:
             if value in seen:
                 self.note(
                     (*path, index),
-                    f"found {show(value)} twice, first as number {seen[value] + 1}; allowed: once",
+                    f"duplicate value {show(value)}, first as number {seen[value] + 1}",
                 )
             seen.setdefault(value, index)
 
@@ -530,17 +535,6 @@ def _section_at(section: Any, steps: list[str | int]) -> Any:
         if isinstance(annotation, type) and issubclass(annotation, model.Section):
             section = annotation
     return section
-
-
-def _no_factor(kind: str, name: str, parameters: Mapping[str, Any]) -> str:
-    if "." in name:
-        host, _, tunable = name.partition(".")
-        hosts = tuple(dict.fromkeys(n.partition(".")[0] for n in parameters if "." in n))
-        if host not in hosts:
-            return f"names no host: {unknown(host, hosts)}"
-        of_host = [each.partition(".")[2] for each in parameters if each.startswith(f"{host}.")]
-        return f"is no tunable of a host: {unknown(tunable, of_host)}"
-    return f"is no parameter of the workload {kind}: {unknown(name, [n for n in parameters if '.' not in n])}"
 
 
 def _shorter(windows: Any) -> Any:

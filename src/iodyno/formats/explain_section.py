@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from iodyno.core.factor import Factor
+from iodyno.core.invalid import found, invalid
 from iodyno.core.workload import Level, Workload
-from iodyno.formats.mistakes import found, unknown
+from iodyno.formats.mistakes import unknown
 from iodyno.formats.tunable_sections import parameters_of
 
 if TYPE_CHECKING:
@@ -25,20 +26,20 @@ def explained(
         return {}
     parameters = parameters_of(workload, tuple(reading.host_names))
     pairs: dict[str, tuple[Level, Level]] = {}
-    for name, told in written.items():
+    for name, content in written.items():
         here = (*path, name)
         if name not in factors and reading.has(("factors", name)):
             continue  # It cannot be read, which is a mistake of its own.
         if name not in factors:
-            reading.note(here, f"is no factor of the experiment: {unknown(name, factors)}")
+            reading.note(here, unknown(name, factors, "factor of the experiment"))
             continue
-        if not isinstance(told, list) or len(told) != 2:
-            what = f"{len(told)} of them" if isinstance(told, list) else found(told)
-            reading.note(here, f"found {what}, allowed: two levels of the factor")
+        if not isinstance(content, list) or len(content) != 2:
+            what = f"{len(content)} of them" if isinstance(content, list) else found(content)
+            reading.note(here, f"invalid value: {what}; expected two levels of the factor")
             continue
         show = parameters[name].show
         levels: list[Level] = []
-        for index, each in enumerate(told):
+        for index, each in enumerate(content):
             try:
                 level = parameters[name].parse(each)
             except ValueError as problem:
@@ -46,7 +47,7 @@ def explained(
                 continue
             if level not in factors[name].levels:
                 listed = ", ".join(map(show, factors[name].levels))
-                reading.note((*here, index), f"found {show(level)}, allowed: a level of the factor: {listed}")
+                reading.note((*here, index), invalid(show(level), f"a level of the factor: {listed}"))
             levels.append(level)
         if len(levels) == 2:
             reading.no_duplicates(levels, here, show)

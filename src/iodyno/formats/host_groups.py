@@ -9,8 +9,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from iodyno.core.experiment import HostSpec
+from iodyno.core.invalid import found
 from iodyno.core.outcome import BYSTANDER
-from iodyno.formats.mistakes import Path, found, unknown
+from iodyno.formats.mistakes import Path, unknown
 from iodyno.loads.base.workloads import WORKLOADS
 from iodyno.loads.script.core.values import Script
 
@@ -63,7 +64,7 @@ def check(groups: Mapping[str, Sequence[str]], note: Note) -> None:
         here: Path = ("hosts", key)
         for name in names:
             if name in owners:
-                note(here, f"its host {name} has the name of one of {owners[name]}; allowed: another name")
+                note(here, f"its host {name} has the name of one of {owners[name]}; expected another name")
                 break
             owners[name] = key
 
@@ -90,7 +91,7 @@ def end_of(
         if hosts and any(host not in hosts for host in several):
             note(here, unknown(name, dict.fromkeys((*groups, *hosts))))
         elif taken := [host for host in several if host in found_hosts]:
-            note(here, f"found {found(taken[0])} a second time; allowed: each host once")
+            note(here, f"duplicate host {found(taken[0])}")
         found_hosts += several
     one = names[0] if len(names) == 1 and isinstance(names[0], str) else f"{role}s"
     return End(tuple(found_hosts), one)
@@ -107,14 +108,17 @@ def check_ends(
     """That senders and receivers are different hosts of the file, and that no host stands idle."""
     both = [host for host in receiver.hosts if host in sender.hosts]
     if both:
-        text = f"found {found(both[0])}, which is the sender; allowed: another host"
+        text = f"invalid value {found(both[0])}: it is the sender; expected another host"
         reading.note((*path, "receiver"), text)
     senders, receivers = len(sender.hosts), len(receiver.hosts)
     if script is not None and senders > 1:
-        text = f"found {senders} hosts, allowed: one, as a profile has one side that begins"
+        text = f"invalid value: {senders} hosts; expected one, as a profile has one side that begins"
         reading.note((*path, "sender"), text)
     if between == "pairs" and senders != receivers:
-        text = f"found pairs of {senders} senders and {receivers} receivers; allowed: as many of both, or all"
+        text = (
+            f"invalid value: pairs of {senders} senders and {receivers} receivers; expected as "
+            "many of both, or all"
+        )
         reading.note((*path, "between"), text)
     if path[0] == BYSTANDER:
         return
@@ -122,5 +126,5 @@ def check_ends(
     if not both and sender.hosts and receiver.hosts and all(host in reading.host_names for host in ends):
         for name in reading.host_names:
             if name not in ends:
-                text = "the host is neither sender nor receiver, allowed: hosts that take part"
+                text = "the host is neither sender nor receiver; expected hosts that take part"
                 reading.note(("hosts", name), text)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from iodyno.core.errors import ExperimentError
+from iodyno.core.invalid import invalid
 from iodyno.formats.given_file import read_table
 
 
@@ -68,7 +69,7 @@ def _places(header: Sequence[str], columns: Sequence[str], where: str) -> tuple[
         return 0, 1
     if len(columns) != 2:
         raise ExperimentError(
-            f"found {len(columns)} names, allowed: the load's and the rate's",
+            f"invalid value: {len(columns)} names; expected the load's and the rate's",
             where="--columns",
             advice="--columns N,X",
         )
@@ -85,7 +86,7 @@ def _places(header: Sequence[str], columns: Sequence[str], where: str) -> tuple[
 def _pair(row: Sequence[str], at: tuple[int, int], header: Sequence[str], where: str) -> tuple[float, float]:
     if len(row) <= max(at):
         raise ExperimentError(
-            f"found {len(row)} cells where the header has {len(header)}",
+            f"invalid value: {len(row)} cells; expected {len(header)}, as the header has",
             where=where,
             advice="a cell each column",
         )
@@ -94,13 +95,13 @@ def _pair(row: Sequence[str], at: tuple[int, int], header: Sequence[str], where:
         value = _number(row[place])
         if value is None:
             raise ExperimentError(
-                f"{header[place]}: found {row[place]!r}, allowed: a number",
+                invalid(row[place], "a number", f"{header[place]}"),
                 where=where,
                 advice="digits with a point, no unit and no thousands separator",
             )
         if not value > 0:
             raise ExperimentError(
-                f"{header[place]}: found {value:g}, allowed: more than 0",
+                invalid(value, "more than 0", f"{header[place]}"),
                 where=where,
                 advice="leave the line out: a load or a rate of nothing says nothing of the curve",
             )

@@ -1,4 +1,4 @@
-"""Mistakes in a file that people write: where, what was found, what is allowed, the nearest word.
+"""Mistakes in a file that people write: where, the value, what is expected, the nearest word.
 
 All mistakes of a file become one error, in the order of its lines.
 """
@@ -8,9 +8,9 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from iodyno.core.errors import ExperimentError
+from iodyno.core.invalid import for_key, found, shortened
 
 Path = tuple[str | int, ...]
 """Keys and list positions from the top of the file."""
@@ -33,7 +33,7 @@ _NOT_SPOKEN = {
 
 _LISTED = 50  # chosen: mistakes that fit on a screen; who has more begins with the first of them
 _LISTED_WORDS = 20  # chosen: allowed words that are read in a line; of more, the near ones tell more than all
-_SHOWN = 60  # chosen: characters of a found value that still leave the line readable
+_COMPARED = 60  # chosen: characters of a word that may be a slip of another one
 
 
 @dataclass(frozen=True, order=True)
@@ -45,7 +45,7 @@ class Mistake:
     text: str
 
     def __str__(self) -> str:
-        return f"{self.path}: {self.text}" if self.path else self.text
+        return for_key(self.path, self.text) if self.path else self.text
 
 
 class MistakesError(ExperimentError):
@@ -57,7 +57,7 @@ class MistakesError(ExperimentError):
 
 
 def error(file: str, mistakes: Iterable[Mistake], advice: str = "") -> MistakesError:
-    """One error that lists every mistake as `file:line: key.path: what`."""
+    """One error that lists every mistake as `file:line: what`, with its key."""
     ordered = sorted(set(mistakes))
     if len(ordered) == 1:
         return MistakesError(str(ordered[0]), ordered, where=f"{file}:{ordered[0].line}", advice=advice)
@@ -78,39 +78,29 @@ def dotted(path: Sequence[str | int]) -> str:
     return written
 
 
-def shortened(text: str) -> str:
-    """The text on one line, cut in the middle when it is long."""
-    line = text if text.isprintable() else repr(text)[1:-1]
-    return line if len(line) <= _SHOWN else f"{line[: _SHOWN - 13]} ... {line[-8:]}"
-
-
-def found(value: Any) -> str:
-    """A value as it is shown in a sentence."""
-    if value is None:
-        return "nothing"
-    if isinstance(value, dict):
-        return "keys with values" if value else "an empty mapping"
-    if isinstance(value, list):
-        return "a list" if value else "an empty list"
-    if isinstance(value, bool):
-        return str(value).lower()
-    return shortened(repr(value) if isinstance(value, str) else str(value))
-
-
 def nearest(word: str, allowed: Iterable[str]) -> str:
     """`; did you mean ...?` with the nearest of the allowed words, or nothing when none is near."""
+    near = nearest_of(word, allowed)
+    return f"; did you mean {near!r}?" if near else ""
+
+
+def nearest_of(word: str, allowed: Iterable[str]) -> str:
+    """Return the nearest of the allowed words; empty when none is near."""
     by_lower = {candidate.lower(): candidate for candidate in allowed}
-    near = difflib.get_close_matches(word.lower()[:_SHOWN], by_lower, n=1, cutoff=0.55)
-    return f"; did you mean {by_lower[near[0]]}?" if near else ""
+    near = difflib.get_close_matches(word.lower()[:_COMPARED], by_lower, n=1, cutoff=0.55)
+    return by_lower[near[0]] if near else ""
 
 
-def unknown(word: str, allowed: Iterable[str]) -> str:
-    """The sentence about a word that is not one of the allowed ones."""
+def unknown(word: str, allowed: Iterable[str], what: str = "") -> str:
+    """Return the sentence about a word that is not one of the allowed ones; `what` they name, such as `factor of the file`."""
     words = list(allowed)
-    option = _of_command(word, words) if word in OPTIONS and "." not in OPTIONS[word][1] else ""
+    noun, of, whole = what.partition(" of ")
+    said = f"unknown {noun} {found(word)}{of}{whole}" if what else f"invalid value {found(word)}"
+    if word in OPTIONS and "." not in OPTIONS[word][1] and (key := _of_command(word, words)):
+        return f"{said}: expected {key}"
     if "tcp" in words and word.lower() in _NOT_SPOKEN:
-        option = f": {_NOT_SPOKEN[word.lower()]}; allowed: {listed(word, words)}"
-    return f"found {found(word)}{option or f', allowed: {listed(word, words)}{nearest(word, words)}'}"
+        return f"{said}: {_NOT_SPOKEN[word.lower()]}; expected {_one_of(word, words)}"
+    return f"{said}: expected {_one_of(word, words)}{nearest(word, words)}"
 
 
 def unknown_key(key: str, allowed: Iterable[str]) -> str:
@@ -118,15 +108,19 @@ def unknown_key(key: str, allowed: Iterable[str]) -> str:
     keys = list(allowed)
     plain = [name for name in keys if "." not in name]
     if option := _of_command(key, plain):
-        return f"unknown key{option}"
+        return f"unknown key {found(key)}: expected {option}"
     tunables = ", and tunables of hosts (`iodyno tunables`)" if len(plain) < len(keys) else ""
-    return f"unknown key, allowed: {listed(key, plain)}{tunables}{nearest(key, keys)}"
+    return f"unknown key {found(key)}: expected {_one_of(key, plain)}{tunables}{nearest(key, keys)}"
+
+
+def _one_of(word: str, allowed: Sequence[str]) -> str:
+    return f"{'one of ' if len(allowed) > 1 else ''}{listed(word, allowed)}"
 
 
 def listed(word: str, allowed: Sequence[str]) -> str:
     """The allowed words; of many only those like `word`, where there are such."""
     if len(allowed) > _LISTED_WORDS:
-        near = difflib.get_close_matches(word.lower()[:_SHOWN], allowed, n=5, cutoff=0.55)
+        near = difflib.get_close_matches(word.lower()[:_COMPARED], allowed, n=5, cutoff=0.55)
         if near:
             return f"{', '.join(near)} and {len(allowed) - len(near)} others"
     return ", ".join(allowed) or "nothing"
@@ -137,4 +131,4 @@ def _of_command(word: str, allowed: Sequence[str]) -> str:
     option, key = OPTIONS.get(word, ("", ""))
     if not option or ("." not in key and key not in allowed):
         return ""
-    return f", allowed: {key}, which is the option {option} of commands"
+    return f"{key}, which is the option {option} of commands"

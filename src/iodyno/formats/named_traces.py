@@ -17,6 +17,7 @@ from iodyno.core.distribution import trace_file
 from iodyno.core.errors import ExperimentError
 from iodyno.core.experiment import WorkloadSpec
 from iodyno.core.factor import Factor
+from iodyno.core.invalid import for_key
 from iodyno.core.workload import Level
 from iodyno.formats import value_traces
 from iodyno.formats.mistakes import Path
@@ -59,7 +60,9 @@ def found(
             else:
                 _READERS[name](str(whole))
         except ExperimentError as problem:
-            reading.note(where, f"{problem.where}: {problem.what}; {problem.advice}".removesuffix("; "))
+            reading.note(
+                where, f"{for_key(problem.where, problem.what)}; {problem.advice}".removesuffix("; ")
+            )
         traces[name, level] = f"trace({whole})" if name != "replay" else str(whole)
     return traces
 

@@ -25,6 +25,7 @@ from fractions import Fraction
 
 from iodyno.core import quantity
 from iodyno.core.errors import ExperimentError
+from iodyno.core.invalid import found, invalid
 from iodyno.core.network import (
     DISCIPLINES,
     KINDS,
@@ -37,7 +38,7 @@ from iodyno.core.network import (
     checked,
 )
 from iodyno.formats import yaml_document
-from iodyno.formats.mistakes import Mistake, Path, dotted, error, found, unknown
+from iodyno.formats.mistakes import Mistake, Path, dotted, error, unknown, unknown_key
 from iodyno.formats.yaml_document import Node
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
@@ -87,7 +88,7 @@ def _per_second(written: object) -> float:
 
 def _measured(written: object, kind: quantity.Kind) -> Fraction:
     if isinstance(written, bool) or not isinstance(written, (str, int, float)) or len(str(written)) > 100:
-        raise ValueError(f"found {found(written)}, allowed: {_EXAMPLES[kind]}")
+        raise ValueError(invalid(written, _EXAMPLES[kind]))
     return quantity.parse_exact(kind, written)
 
 
@@ -105,11 +106,11 @@ class _Reading:
         top = self.mapping(self.top, (), _TOP)
         name = top["name"].plain() if "name" in top else "network"
         if not isinstance(name, str) or not name:
-            self.wrong(("name",), f"found {found(name)}, allowed: a text")
+            self.wrong(("name",), invalid(name, "a text"))
             name = "network"
         for key in _TOP[1:]:
             if key not in top and isinstance(self.top.value, dict):
-                self.wrong((), f"the key {key} is missing, needed: {', '.join(_TOP[1:])}")
+                self.wrong((), f"missing key {key}: expected {', '.join(_TOP[1:])}")
         classes = [
             entry
             for key, node in self.named(top.get("classes"), "classes").items()
@@ -128,11 +129,11 @@ class _Reading:
     def mapping(self, node: Node, path: Path, allowed: Iterable[str]) -> dict[str, Node]:
         if not isinstance(node.value, dict):
             if node.value is not None or not path:
-                self.wrong(path, f"found {found(node.plain())}, allowed: keys of {', '.join(allowed)}")
+                self.wrong(path, invalid(node.plain(), f"keys of {', '.join(allowed)}"))
             return {}
         for key in node.value:
             if key not in allowed:
-                self.wrong((*path, key), unknown(key, allowed))
+                self.wrong((*path, key), unknown_key(key, allowed))
         return {key: value for key, value in node.value.items() if key in allowed}
 
     def named(self, node: Node | None, key: str | None) -> dict[str, Node]:
@@ -141,13 +142,13 @@ class _Reading:
             return {}
         if not isinstance(node.value, dict) or not node.value:
             if key is not None:
-                self.wrong((key,), f"found {found(node.plain())}, allowed: names with keys")
+                self.wrong((key,), invalid(node.plain(), "names with keys"))
             return {}
         for name in node.value:
             if key is not None and not _NAME.fullmatch(name):
                 self.wrong(
                     (key, name),
-                    f"found {found(name)}, allowed: a letter, then letters, digits, _ and -, up to 64",
+                    invalid(name, "a letter, then letters, digits, _ and -, up to 64"),
                 )
         return node.value
 
@@ -155,16 +156,16 @@ class _Reading:
         path: Path = ("classes", name)
         keys = self.mapping(node, path, _CLASS)
         if ("rate" in keys) == ("population" in keys):
-            self.wrong(path, "needed: one of population (closed) and rate (open)")
+            self.wrong(path, "missing key population (closed) or rate (open)")
             return None
         if "rate" in keys:
             if "think" in keys:
-                self.wrong((*path, "think"), "a class with a rate has no think time, allowed: rate")
+                self.wrong((*path, "think"), "cannot be used with rate: an open class has no think time")
             rate = self.number(keys["rate"], (*path, "rate"), _per_second)
             return None if rate is None else OpenClass(name, rate)
         population = keys["population"].plain()
         if isinstance(population, bool) or not isinstance(population, int):
-            self.wrong((*path, "population"), f"found {found(population)}, allowed: a whole number of jobs")
+            self.wrong((*path, "population"), invalid(population, "a whole number of jobs"))
             return None
         think = self.number(keys["think"], (*path, "think"), _seconds) if "think" in keys else 0.0
         return None if think is None else ClosedClass(name, population, think)
@@ -180,13 +181,13 @@ class _Reading:
         if "servers" in keys:
             value = keys["servers"].plain()
             if isinstance(value, bool) or not isinstance(value, int):
-                self.wrong((*path, "servers"), f"found {found(value)}, allowed: a whole number of servers")
+                self.wrong((*path, "servers"), invalid(value, "a whole number of servers"))
             else:
                 servers = value
         if kind == "delay":
             for key in ("servers", "discipline"):
                 if key in keys:
-                    self.wrong((*path, key), "a delay has no servers that jobs wait for, allowed: kind")
+                    self.wrong((*path, key), "cannot be used with a delay, where no job waits for a server")
         return Station(name, kind, servers, discipline)  # type: ignore[arg-type]
 
     def demands(
@@ -210,12 +211,12 @@ class _Reading:
             return None if service is None else Demand(service)
         keys = self.mapping(node, path, _DEMAND)
         if "service" not in keys:
-            self.wrong(path, "the key service is missing, needed: service, and visits unless it is 1")
+            self.wrong(path, "missing key service: expected service, and visits unless it is 1")
             return None
         service = self.number(keys["service"], (*path, "service"), _seconds)
         visits: object = keys["visits"].plain() if "visits" in keys else 1
         if isinstance(visits, bool) or not isinstance(visits, (int, float)) or not 0 <= visits < math.inf:
-            self.wrong((*path, "visits"), f"found {found(visits)}, allowed: a number of 0 visits or more")
+            self.wrong((*path, "visits"), invalid(visits, "a number of 0 visits or more"))
             return None
         return None if service is None else Demand(service, float(visits))
 

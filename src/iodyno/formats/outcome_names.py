@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from types import MappingProxyType
 
+from iodyno.core.invalid import found, invalid
 from iodyno.core.outcome import OF_BYSTANDER, OF_MEMBER, OF_SEVERAL, OUTCOMES, split_beside
-from iodyno.formats.mistakes import found, listed, nearest, unknown
+from iodyno.formats.mistakes import listed, nearest, unknown
 
 _LISTED_CHARACTERS = 1500  # chosen: half a screen
 _HOSTS_NAMED = 6  # chosen: more make a line that nobody reads
@@ -25,32 +26,40 @@ def mistake_of(
     """
     whose, of_bystander = split_beside(name)
     if whose and beside and whose not in beside:
-        return f"found {found(name)}, which names no bystander; allowed: {', '.join(f'{b}.{of_bystander}' for b in beside)}"
+        return (
+            f"invalid value {found(name)}: it names no bystander; expected "
+            f"{', '.join(f'{b}.{of_bystander}' for b in beside)}"
+        )
     if whose and beside:
-        return "" if of_bystander in OF_BYSTANDER else f"of a bystander {unknown(of_bystander, OF_BYSTANDER)}"
+        return (
+            ""
+            if of_bystander in OF_BYSTANDER
+            else unknown(of_bystander, OF_BYSTANDER, "outcome of a bystander")
+        )
     prefix, dot, rest = name.rpartition(".")
     if groups and rest in ({*OF_MEMBER} & {*known} if dot else OF_SEVERAL):
         members = list(dict.fromkeys((*groups, *(host for group in groups.values() for host in group))))
         if not dot or prefix in members:
             return ""
-        text = f"found {found(name)}, which each of several hosts of an end has; allowed: "
+        text = f"invalid value {found(name)}: each of several hosts of an end has one; expected "
         return text + ", ".join(f"{host}.{rest}" for host in members[:_HOSTS_NAMED])
     hosts = list(dict.fromkeys((*groups, *hosts)))
     kinds = [kind for kind in OUTCOMES.values() if kind.name in known]
     if rest not in (kind.name for kind in kinds):
         allowed = [k.name if k.of_trial or not k.per_host else f"HOST.{k.name}" for k in kinds]
-        near = nearest(rest, [kind.name for kind in kinds]).removeprefix("; ")
-        if near:
-            return f"found {found(name)}; {near} allowed: {listed(rest, allowed)}"
-        return f"found {found(name)}, allowed: {_listed(allowed)}"
+        near = nearest(rest, [kind.name for kind in kinds])
+        return invalid(name, f"{listed(rest, allowed) if near else _listed(allowed)}{near}")
     if OUTCOMES[rest].per_host and not OUTCOMES[rest].of_trial and not dot:
-        return f"found {found(name)}, which each host has; allowed: {', '.join(f'{h}.{rest}' for h in hosts)}"
+        return (
+            f"invalid value {found(name)}: each host has one; expected "
+            f"{', '.join(f'{h}.{rest}' for h in hosts)}"
+        )
     if not OUTCOMES[rest].per_host and dot:
-        return f"found {found(name)}, which belongs to no host; allowed: {rest}"
+        return f"invalid value {found(name)}: it belongs to no host; expected {rest}"
     if dot and prefix not in hosts:
         of_hosts = ", ".join(f"{host}.{rest}" for host in hosts[:_HOSTS_NAMED]) or "hosts of the file"
         of_hosts += ", ..." if len(hosts) > _HOSTS_NAMED else ""
-        return f"found {found(name)}, which names no host; allowed: {of_hosts}{nearest(prefix, hosts)}"
+        return f"invalid value {found(name)}: it names no host; expected {of_hosts}{nearest(prefix, hosts)}"
     return ""
 
 

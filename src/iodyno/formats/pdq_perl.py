@@ -64,7 +64,7 @@ class PerlScript:
         return self.words[self.at][1]
 
     def _refuse(self, allowed: str) -> NoReturn:
-        what = f"found {self._word()[:40] or 'the end of the script'!r}, allowed: {allowed}"
+        what = f"unexpected {self._word()[:40] or 'the end of the script'!r}: expected {allowed}"
         self.line = self.words[self.at][2]
         raise ExperimentError(what, advice=_ADVICE)
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from iodyno.core import ssh_target
 from iodyno.core.errors import ExperimentError
 from iodyno.core.experiment import HostSpec
+from iodyno.core.invalid import invalid
 from iodyno.formats.mistakes import Path
 from iodyno.formats.ssh_config import what_runs
 
@@ -19,7 +20,7 @@ WORD = f"ssh:{ssh_target.FORM}"
 def named_by(word: str, option: str = "--to", allowed: str = WORD) -> dict[str, str]:
     """The keys of the host that `ssh:[USER@]HOST[:PORT]` names. Raises ExperimentError, which names the option."""
     kind, _, to = word.partition(":")
-    problem = f"found {word!r}, allowed: {allowed}"
+    problem = invalid(word, allowed)
     if kind == "ssh" and to:
         try:
             ssh_target.parse(to)
@@ -37,7 +38,7 @@ def with_ports(hosts: Sequence[HostSpec], path: Path, note: Note) -> list[HostSp
     config = hosts[0].options.get("config_file")
     if config is not None and (running := what_runs(str(config))):
         allowed = "a file that has ssh run no program here (yours may, in ~/.ssh/config)"
-        note((*path, "config_file"), f"found {running}, allowed: {allowed}")
+        note((*path, "config_file"), f"invalid value: {running}; expected {allowed}")
     apart = []
     for host in hosts:
         try:
@@ -46,7 +47,7 @@ def with_ports(hosts: Sequence[HostSpec], path: Path, note: Note) -> list[HostSp
             note((*path, "to"), str(problem))
             return list(hosts)
         if target.port is not None and "port" in host.options:
-            note((*path, "port"), "the port stands in `to` too, allowed: one of the two")
+            note((*path, "port"), "duplicate setting: `to` has a port too")
             return list(hosts)
         port = {} if target.port is None else {"port": target.port}
         apart.append(replace(host, options={**host.options, "to": target.to, **port}))

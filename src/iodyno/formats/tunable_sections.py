@@ -9,11 +9,14 @@ from typing import Any
 
 from pydantic import Field, create_model
 
+from iodyno.core.errors import ExperimentError
+from iodyno.core.experiment import Experiment
 from iodyno.core.factor import VARIANT, Factor
+from iodyno.core.invalid import invalid
 from iodyno.core.tunable import ALL, TUNABLES, named
 from iodyno.core.workload import Level, Parameter, Workload
 from iodyno.formats import experiment_model as model
-from iodyno.formats.mistakes import Path, found, unknown
+from iodyno.formats.mistakes import Path, unknown
 from iodyno.loads.base.workloads import WORKLOADS
 
 _VARIANT = Parameter(VARIANT, "word", "A name for what is set together: one level of each for every name.")
@@ -25,6 +28,29 @@ def parameters_of(workload: Workload, hosts: tuple[str, ...]) -> dict[str, Param
     """Whatever can be a factor: parameters of the workload, tunables of each host and of all, and a name."""
     tunables = {f"{host}.{name}": tunable for host in (ALL, *hosts) for name, tunable in TUNABLES.items()}
     return {**{p.name: p for p in workload.parameters}, **tunables, VARIANT: _VARIANT}
+
+
+def unknown_factor(kind: str, name: str, parameters: Mapping[str, Any]) -> str:
+    """Return the sentence about a factor that is none of the `parameters_of` a workload of this kind."""
+    if "." in name:
+        host, _, tunable = name.partition(".")
+        hosts = tuple(dict.fromkeys(n.partition(".")[0] for n in parameters if "." in n))
+        if host not in hosts:
+            return unknown(host, hosts, "host")
+        of_host = [each.partition(".")[2] for each in parameters if each.startswith(f"{host}.")]
+        return unknown(tunable, of_host, "tunable of a host")
+    return unknown(name, [n for n in parameters if "." not in n], f"parameter of the workload {kind}")
+
+
+def refuse_unknown(experiment: Experiment) -> None:
+    """Raises ExperimentError where a factor that was made in Python is none that a file could have."""
+    workload = experiment.workload.workload
+    known = parameters_of(workload, tuple(experiment.hosts))
+    for factor in experiment.factors:
+        for name in (factor.name, *factor.together):
+            if name not in known:
+                where = f"factors.{factor.name}" + (f".together.{name}" if name != factor.name else "")
+                raise ExperimentError(unknown_factor(workload.name, name, known), where=where)
 
 
 def factor_section(workload: Workload, name: str, entry: Any, hosts: tuple[str, ...]) -> Any:
@@ -69,7 +95,7 @@ def read_tunables(written: Any, hosts: tuple[str, ...], note: Note) -> dict[str,
         for name, level in _mapping(entry, ("tunables", host), "tunables with one level each", note):
             here = ("tunables", host, name)
             if name not in TUNABLES:
-                note(here, f"is no tunable: {unknown(name, TUNABLES)}")
+                note(here, unknown(name, TUNABLES, "tunable"))
                 continue
             try:
                 settings[f"{host}.{name}"] = model._parameter(TUNABLES[name]).read(level)
@@ -97,7 +123,7 @@ def check_tunables(
     for name, by, where in names:
         for target in _targets(name, hosts):
             if set_by.get(target, by) != by or (target in set_by and name not in factors):
-                note(where, f"{target} is set by {set_by[target]} already, allowed: once")
+                note(where, f"duplicate setting {target}: {set_by[target]} sets it already")
                 break
             set_by[target] = by
 
@@ -105,7 +131,7 @@ def check_tunables(
 def check_variant(entry: Any, held: Mapping[str, Any], path: Path, note: Note) -> None:
     """That a name stands for something."""
     if not held:
-        note(path, f"found {found(entry)}, allowed: levels, and together with what each of them stands for")
+        note(path, invalid(entry, "levels, and together with what each of them stands for"))
 
 
 def schema_of_tunables() -> dict[str, Any]:
@@ -171,6 +197,6 @@ def _targets(name: str, hosts: tuple[str, ...]) -> list[str]:
 
 def _mapping(written: Any, path: Path, allowed: str, note: Note) -> Iterator[tuple[str, Any]]:
     if not isinstance(written, dict):
-        note(path, f"found {found(written)}, allowed: {allowed}")
+        note(path, invalid(written, allowed))
         return
     yield from written.items()

@@ -7,6 +7,7 @@ import os
 from iodyno.core import quantity
 from iodyno.core.distribution import LARGEST
 from iodyno.core.errors import ExperimentError
+from iodyno.core.invalid import invalid
 from iodyno.formats.given_file import read_given
 
 MOST_VALUES = 100_000
@@ -46,17 +47,17 @@ def _values(file: str | os.PathLike[str], kind: quantity.Kind, low: int, high: i
             raise ExperimentError(str(problem), where=where, advice=_ADVICE) from None
         if not low <= value <= high:
             allowed = f"{quantity.show(kind, low)} to {quantity.show(kind, high)}"
-            raise ExperimentError(f"found {text!r}, allowed: {allowed}", where=where, advice=_ADVICE)
+            raise ExperimentError(invalid(text, allowed), where=where, advice=_ADVICE)
         if len(found) == MOST_VALUES:
             raise ExperimentError(
-                f"the trace has more than {MOST_VALUES} values, allowed: 1 to {MOST_VALUES}",
+                f"the trace has more than {MOST_VALUES} values; expected 1 to {MOST_VALUES}",
                 where=where,
                 advice=f"cut it: head -n {MOST_VALUES}",
             )
         found.append(value)
     if not found:
         raise ExperimentError(
-            f"the trace has 0 values, allowed: 1 to {MOST_VALUES}", where=str(file), advice=_ADVICE
+            f"the trace has 0 values; expected 1 to {MOST_VALUES}", where=str(file), advice=_ADVICE
         )
     return found
 

@@ -26,7 +26,8 @@ from ruamel.yaml.events import (
     SequenceEndEvent,
 )
 
-from iodyno.formats.mistakes import Mistake, Path, dotted, shortened
+from iodyno.core.invalid import invalid, shortened
+from iodyno.formats.mistakes import Mistake, Path, dotted
 
 MAX_BYTES = 2**20
 MAX_DEPTH = 16
@@ -91,15 +92,15 @@ class NotYamlError(Exception):
 def decode(raw: bytes) -> str:
     """The file as text. Raises NotYamlError for anything that no editor would have written."""
     if len(raw) > MAX_BYTES:
-        raise NotYamlError(1, f"found {len(raw)} bytes, allowed: {MAX_BYTES} (1 MiB)")
+        raise NotYamlError(1, f"{len(raw)} bytes: expected {MAX_BYTES} (1 MiB) at most")
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
-        raise NotYamlError(line, f"found the byte 0x{raw[error.start]:02x}, allowed: text in UTF-8") from None
+        raise NotYamlError(line, f"invalid byte 0x{raw[error.start]:02x}: expected text in UTF-8") from None
     if (match := _UNPRINTABLE.search(text)) is not None:
         line = text.count("\n", 0, match.start()) + 1
-        raise NotYamlError(line, f"found the character U+{ord(match.group()):04X}, allowed: printable text")
+        raise NotYamlError(line, f"unexpected character U+{ord(match.group()):04X}: expected printable text")
     return text
 
 
@@ -115,7 +116,7 @@ def read(text: str, environment: Mapping[str, str]) -> tuple[Node, list[Mistake]
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         problem = " ".join(str(error.problem or error.context or "cannot be read").split())
-        spaces = ", allowed: spaces" if r"\t" in problem or "tab" in problem else ""
+        spaces = "; expected spaces" if r"\t" in problem or "tab" in problem else ""
         line = min(mark.line, text.count("\n")) + 1 if mark else 1
         raise NotYamlError(line, f"not YAML: {shortened(problem)}{spaces}") from None
     except YAMLError as error:
@@ -127,7 +128,7 @@ def read(text: str, environment: Mapping[str, str]) -> tuple[Node, list[Mistake]
     ) as error:  # ruamel.yaml on impossible escapes and directives
         raise NotYamlError(1, f"not YAML: {shortened(str(error))}") from None
     if reader.top is None:
-        raise NotYamlError(1, "found an empty file, allowed: an experiment")
+        raise NotYamlError(1, "empty file: expected an experiment")
     return reader.top, reader.mistakes
 
 
@@ -145,10 +146,10 @@ class _Reader:
         line = event.start_mark.line + 1
         if isinstance(event, DocumentStartEvent):
             if self.top is not None:
-                raise NotYamlError(line, "found a second document, allowed: one experiment in a file")
+                raise NotYamlError(line, "unexpected second document: expected one experiment in a file")
         elif isinstance(event, AliasEvent):
             raise NotYamlError(
-                line, f"found the alias *{shortened(event.anchor)}, allowed: the value itself", self.path()
+                line, f"unexpected alias *{shortened(event.anchor)}: expected the value itself", self.path()
             )
         elif isinstance(event, (MappingEndEvent, SequenceEndEvent)):
             self.open.pop()
@@ -158,21 +159,21 @@ class _Reader:
     def node(self, event: NodeEvent, line: int) -> None:
         self.count += 1
         if self.count > MAX_NODES:
-            raise NotYamlError(line, f"found more than {MAX_NODES} values, allowed: {MAX_NODES}")
+            raise NotYamlError(line, f"more than {MAX_NODES} values: expected {MAX_NODES} at most")
         parent = self.open[-1] if self.open else None
         if (tag := getattr(event, "tag", None)) not in (None, "!"):
             raise NotYamlError(
-                line, f"found the tag {shortened(str(tag))}, allowed: values without tags", self.path()
+                line, f"unexpected tag {shortened(str(tag))}: expected values without tags", self.path()
             )
         if parent is not None and isinstance(parent.node.value, dict) and parent.key is None:
             if not isinstance(event, ScalarEvent):
-                raise NotYamlError(line, "found a list or a mapping as a key, allowed: a word", self.path())
+                raise NotYamlError(line, "invalid key (a list or a mapping): expected a word", self.path())
             self.key(parent, event.value, line)
             return
         if isinstance(event, CollectionStartEvent):
             if len(self.open) >= MAX_DEPTH:
                 raise NotYamlError(
-                    line, f"found more than {MAX_DEPTH} levels of nesting, allowed: {MAX_DEPTH}"
+                    line, f"more than {MAX_DEPTH} levels of nesting: expected {MAX_DEPTH} at most"
                 )
             node = Node(line, {} if isinstance(event, MappingStartEvent) else [])
             self.place(parent, node)
@@ -180,7 +181,7 @@ class _Reader:
         elif isinstance(event, ScalarEvent):
             path = self.path()
             if len(event.value) > MAX_SCALAR:
-                text = f"found a text of {len(event.value)} characters, allowed: {MAX_SCALAR}"
+                text = f"a text of {len(event.value)} characters: expected {MAX_SCALAR} at most"
                 raise NotYamlError(line, text, path)
             text = self.substituted(event.value, line, path)
             self.place(parent, Node(line, text if event.style else resolved(text)))
@@ -189,7 +190,7 @@ class _Reader:
         parent.key = key
         if key in parent.node.key_lines:
             first = parent.node.key_lines[key]
-            text = f"found the key twice, first in line {first}; allowed: once"
+            text = f"duplicate key, first in line {first}"
             self.mistakes.append(Mistake(line, self.path(), text))
             parent.duplicate = True
         else:
@@ -226,14 +227,14 @@ class _Reader:
             name, otherwise = match["name"], match["otherwise"]
             if name is None:
                 written = shortened(text[match.start() : match.start() + 100])
-                wrong.append(f"found {written!r}, allowed: ${{NAME}} or ${{NAME:-value}}")
+                wrong.append(invalid(written, "${NAME} or ${NAME:-value}"))
             elif name in self.environment:
                 return self.environment[name]
             elif otherwise is not None:
                 return otherwise
             else:
                 unset = f"the environment variable {shortened(name)} is not set"
-                wrong.append(f"{unset}, allowed: set it, or write ${{{shortened(name)}:-value}}")
+                wrong.append(f"{unset}: expected a value for it, or ${{{shortened(name)}:-value}}")
             return match.group()
 
         replaced = _VARIABLE.sub(value, text) if "${" in text else text

@@ -26,7 +26,7 @@ Step = dict[str, Any]
 """Something to do: `{"write": {"file": path, "text": text}}` or `{"run": words}`."""
 
 BEAT_S = 1.0
-ANSWER_TIMEOUT_S = 60.0
+RESPONSE_TIMEOUT_S = 60.0
 """Longer than what a guard gives one command (20 s), since a question may be of several."""
 HELD_FOR_S = 12.0
 """Time to wait for a host that another lab holds: a guard gives a lab up that is silent for 10 s."""
@@ -198,7 +198,7 @@ class Guard:
             self._beating.cancel()
         self._streams.writer.close()
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(ANSWER_TIMEOUT_S):
+            async with asyncio.timeout(RESPONSE_TIMEOUT_S):
                 await self._streams.process.wait()
 
     async def _ask(self, question: dict[str, Any]) -> dict[str, Any]:
@@ -229,7 +229,7 @@ class Guard:
 
     async def _hear(self) -> dict[str, Any]:
         try:
-            async with asyncio.timeout(ANSWER_TIMEOUT_S):
+            async with asyncio.timeout(RESPONSE_TIMEOUT_S):
                 # A shell of the account may print something first.
                 foreign = 0
                 while (line := await self._streams.reader.readline()) and foreign <= MOST_FOREIGN_BYTES:

@@ -119,8 +119,8 @@ class SshAccess:
 
     def _by_hand(self) -> str:
         """Return the command with which a person reaches the same server in the same way."""
-        told = _way_options(self._options)
-        return " ".join(["ssh", *map(shlex.quote, told)])
+        options = _way_options(self._options)
+        return " ".join(["ssh", *map(shlex.quote, options)])
 
     async def _install(self, program: AgentProgram) -> str:
         """Name of the program there; copies it when it is not there, or not whole."""
@@ -160,9 +160,9 @@ class SshAccess:
             raise self._not_reached(status, complaint if complaint.strip() else said)
         if "home" not in found:
             last = _last_lines(said) or _last_lines(complaint)
-            told = f" (exit status {status}{last and f': {last}'})"
+            ended = f" (exit status {status}{last and f': {last}'})"
             raise self._error(
-                f"the account gives no shell that runs commands{told}",
+                f"the account gives no shell that runs commands{ended}",
                 "use an account with an ordinary shell",
             )
         return found
@@ -180,16 +180,16 @@ class SshAccess:
             error = self._not_reached(status, complaint)
             error.what = f"{error.what} ({doing})" if step else error.what
             raise error
-        told = last or f"exit status {status}"
+        reason = last or f"exit status {status}"
         if re.search("No space left on device|[Qq]uota exceeded", complaint):
-            what, advice = f"there is no room for the agent in the home directory: {told}", _ROOM
+            what, advice = f"there is no room for the agent in the home directory: {reason}", _ROOM
         elif step == "compare" and not last:
             what = "the copy of the agent differs from the original"
             advice = "try again; if it stays so, something on the way changes what ssh carries"
         elif step == "execute":
-            what, advice = f"the agent cannot be executed in ~/.cache: {told}", _EXECUTABLE
+            what, advice = f"the agent cannot be executed in ~/.cache: {reason}", _EXECUTABLE
         else:
-            what = f"the agent cannot be stored in ~/.cache: {told}"
+            what = f"the agent cannot be stored in ~/.cache: {reason}"
             advice = "let ~/.cache/iodyno there be a directory in which the account may write"
         raise self._error(what, advice)
 

@@ -45,10 +45,10 @@ async def answer_of(
 
 def quietly(*words: str, deadline_s: float = DEADLINE_S) -> bool:
     """Runs a command, whatever it says; whether it ended in time. Synchronous: it also runs while the lab is being stopped."""
-    return heard(*words, deadline_s=deadline_s) is not None
+    return checked(*words, deadline_s=deadline_s) is not None
 
 
-def heard(*words: str, deadline_s: float = DEADLINE_S) -> str | None:
+def checked(*words: str, deadline_s: float = DEADLINE_S) -> str | None:
     """Return the stdout of a command, nothing when it cannot be started; None: it did not end in time. As `quietly`."""
     try:
         process = subprocess.Popen(

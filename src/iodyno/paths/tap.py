@@ -25,7 +25,7 @@ DEVICE = "tap0"
 _QUEUE_FRAMES = 4096
 """Frames that wait for the process (chosen: more than the flows of a study have in flight; a device of 500 loses
 bursts of TCP, and what is measured is then its recovery)."""
-_ANSWER_TIMEOUT_S = 5.0
+_RESPONSE_TIMEOUT_S = 5.0
 _START_TIMEOUT_S = 10.0
 
 
@@ -134,7 +134,7 @@ class TapPath(NamespacePath):
             return None
         assert process.stdin is not None and process.stdout is not None
         try:
-            async with asyncio.timeout(_ANSWER_TIMEOUT_S):
+            async with asyncio.timeout(_RESPONSE_TIMEOUT_S):
                 process.stdin.write(b"counts\n")
                 await process.stdin.drain()
                 found: dict[str, Any] = json.loads(await process.stdout.readline())

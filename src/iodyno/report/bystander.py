@@ -33,19 +33,20 @@ _WORDS = {
 
 def bystander_sentences(summary: CampaignSummary) -> Iterator[Sentence]:
     """Describe the contrast that changes the two most, and whether one pays for the other; then each contrast where one does."""
-    told = [trade for trade in summary.trades if trade.workload and trade.bystander]
-    if not told:
+    contrasts = [trade for trade in summary.trades if trade.workload and trade.bystander]
+    if not contrasts:
         return
-    paid = sorted((trade for trade in told if trade.at_its_cost), key=_extent, reverse=True)
-    most, rest = (paid[0], paid[1:]) if paid else (max(told, key=_extent), [])
+    paid = sorted((trade for trade in contrasts if trade.at_its_cost), key=_extent, reverse=True)
+    most, rest = (paid[0], paid[1:]) if paid else (max(contrasts, key=_extent), [])
     if not paid:
+        where = "Here" if len(contrasts) == 1 else f"In {len(contrasts)} contrasts"
         yield Sentence(
-            f"{_both(most)}. {'Here' if len(told) == 1 else f'In {len(told)} contrasts'} neither of the two is better off"
+            f"{_both(most)}. {where} neither of the two is better off"
             " at the other's cost, as far as these trials can tell.",
             about="beside",
         )
         return
-    others = f" So it is in {len(paid)} of {len(told)} contrasts." if rest else ""
+    others = f" So it is in {len(paid)} of {len(contrasts)} contrasts." if rest else ""
     yield Sentence(f"{_both(most)}: one is favoured at the other's cost.{others}", about="beside")
     yield from (Sentence(sentence(trade)) for trade in paid)
 
@@ -142,13 +143,13 @@ def _who(trade: Trade) -> str:
 
 
 def _side(who: str, felt: Sequence[Felt]) -> str:
-    told = [one for one in felt if one.better is not None]
+    contrasts = [one for one in felt if one.better is not None]
     words = [
         f"its {_WORDS[split_beside(one.outcome)[1]]} goes from {between(one.change.first)} to "
         f"{between(one.change.second)}"
-        for one in told
+        for one in contrasts
     ]
-    better = {one.better for one in told}
+    better = {one.better for one in contrasts}
     verdict = (
         "is better off" if better == {True} else "is worse off" if better == {False} else "gains and loses"
     )

@@ -10,7 +10,7 @@ from iodyno.analysis.cost_model.checks import LACK_OF_FIT
 from iodyno.analysis.cost_model.consequences import Consequence, consequences
 from iodyno.analysis.cost_model.derived import Cores, Derived, FactoredTerm
 from iodyno.analysis.cost_model.model import CostModel
-from iodyno.analysis.cost_model.study import CostStudy
+from iodyno.analysis.cost_model.shown import CostStudy
 from iodyno.analysis.cost_model.written import natural_symbols
 from iodyno.core.outcome import Estimate
 from iodyno.core.quantity import counted

@@ -31,7 +31,7 @@ def cost_outcome(summary: CampaignSummary) -> str:
     known, else in CPU time.
     """
     for name in load_of(summary).costs:
-        known = [f"{host.name}.{name}" for host in summary.told]
+        known = [f"{host.name}.{name}" for host in summary.shown_hosts]
         if any(point.knows(outcome) for point in summary.points for outcome in known):
             return name
     return "cycles_per_kib"

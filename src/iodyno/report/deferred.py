@@ -21,7 +21,7 @@ ORDER = ("outcomes", "evidence", "windows", "maps", "functions", "graphs", "pane
 _COMPRESSED = 0.15
 """Size of a part as it lies in a page, as a share of its bytes (measured: 0.08 to 0.14)."""
 _MORE = 1.2
-"""How many bytes of room are taken back for each that a page has become too large by all the same (chosen: compressed, a byte
+"""Bytes of room that are taken back for each that a page has become too large by all the same (chosen: compressed, a byte
 takes a part of one)."""
 _LEAST = 20_000
 """Less room than that is none (chosen: a part or two)."""

@@ -58,10 +58,10 @@ def _box(node: Node, left: float, width: float, whole: float, tree: CallTree) ->
         node.function.name if node.function is not None else OWNER_WORDS[node.owner] if node.depth else all_of
     )
     look, mark, ink = f' class="k{KINDS.index(node.kind)}"', "", ""
-    told = f"{name}: {digits(node.ns_per_kib)} ns/{per}, {100 * node.ns_per_kib / whole:.1f} %"
+    caption = f"{name}: {digits(node.ns_per_kib)} ns/{per}, {100 * node.ns_per_kib / whole:.1f} %"
     fill = ""
     if two:
-        look, told = "", f"{name}: A {digits(node.before)}, B {digits(node.ns_per_kib)} ns/{per}"
+        look, caption = "", f"{name}: A {digits(node.before)}, B {digits(node.ns_per_kib)} ns/{per}"
         colour, mark, white = _change(node)
         fill, ink = f' fill="{colour}"', ' fill="#ffffff"' if white else ""
     letters = int((width - 7) / _LETTER)
@@ -70,7 +70,7 @@ def _box(node: Node, left: float, width: float, whole: float, tree: CallTree) ->
     y = node.depth * ROW
     text = f'<text x="{left + 4:.0f}" y="{y + 13}"{ink}>{escape(shown)}</text>' if letters >= 3 else ""
     box = f'<rect x="{left:.1f}" y="{y}" width="{width - 0.6:.1f}" height="{ROW - 1}"{fill}/>'
-    return f"<g{look}><title>{escape(told)}</title>{box}{text}</g>"
+    return f"<g{look}><title>{escape(caption)}</title>{box}{text}</g>"
 
 
 def _change(node: Node) -> tuple[str, str, bool]:

@@ -194,10 +194,10 @@ def _like(ratio: Estimate) -> bool:
 
 
 def _behind(
-    changes: Sequence[MechanismChange], host: str, told: Collection[str] = frozenset()
+    changes: Sequence[MechanismChange], host: str, mentioned: Collection[str] = frozenset()
 ) -> list[Sentence]:
     """The mechanisms that go with it, if any change; those that were told are not told again."""
-    found = _mechanisms([one for one in changes if one.host != host or one.kind.name not in told], host)
+    found = _mechanisms([one for one in changes if one.host != host or one.kind.name not in mentioned], host)
     if not found:
         return []
     text = f"With it, {_listed(found[:MECHANISMS_MOST])}."

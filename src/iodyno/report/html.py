@@ -208,14 +208,14 @@ def page(
 
     def rendered(deferred: Deferred) -> str:
         panels = drawings.section(deferred.fits) if drawings else None
-        drawn = panels.panels if panels else {}
-        unread = [trial.name for trial in summary.trials if trial.name not in drawn]
+        shown_panels = panels.panels if panels else {}
+        unread = [trial.name for trial in summary.trials if trial.name not in shown_panels]
         listed = {
-            *drawn,
+            *shown_panels,
             *[trial.name for trial in failed][:FAILED_MOST],
-            *([] if drawn else unread[:TRIALS_MOST]),
+            *([] if shown_panels else unread[:TRIALS_MOST]),
         }
-        rows = [_trial_row(summary, trial, drawn) for trial in summary.trials if trial.name in listed]
+        rows = [_trial_row(summary, trial, shown_panels) for trial in summary.trials if trial.name in listed]
         return template.render(held, panels=panels, trials=rows, hints=Hints(), deferred=deferred)
 
     return fitted(rendered)

@@ -50,8 +50,8 @@ def member_sentences(summary: CampaignSummary) -> Iterator[str]:
     at = f" at the least ({where})" if where and len(known) > 1 else ""
     slowest, ratio = _extreme(summary, worst, hosts, slowest=True)
     same = "get the same" if index >= _FAIR else "do not get the same"
-    told = f"; the slowest, {slowest}, has {digits(100 * ratio)} % of the mean" if slowest else ""
-    yield f"The {len(hosts)} hosts of {name} {same}: Jain's index is {between(worst.outcomes['fairness'])}{at}{told}."
+    clause = f"; the slowest, {slowest}, has {digits(100 * ratio)} % of the mean" if slowest else ""
+    yield f"The {len(hosts)} hosts of {name} {same}: Jain's index is {between(worst.outcomes['fairness'])}{at}{clause}."
 
 
 def _rate(summary: CampaignSummary) -> str:
@@ -127,11 +127,11 @@ def _of_points(summary: CampaignSummary, name: str, hosts: Sequence[str]) -> Tab
     for _, points in sections(summary, layout):
         for point in (point for point in points if point.finished):
             ends = (_extreme(summary, point, hosts, slowest=slowest) for slowest in (True, False))
-            told = (Cell(f"{host} {100 * ratio:.0f} %" if host else "–") for host, ratio in ends)
+            cells = (Cell(f"{host} {100 * ratio:.0f} %" if host else "–") for host, ratio in ends)
             fair = point.outcomes.get("fairness")
             index = Cell(between(fair) if fair is not None and fair.estimate is not None else "–")
             labels = (Cell(point.labels.get(factor.name, "")) for factor in factors)
-            rows.append((*labels, index, *told))
+            rows.append((*labels, index, *cells))
     return Table(f"Hosts of {name}", tuple(columns), tuple(rows), len(factors))
 
 

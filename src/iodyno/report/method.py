@@ -82,14 +82,14 @@ def of_clients(summary: CampaignSummary) -> str:
     workload = workload_of_stored(summary.workload)
     clients = [str(name) for name in summary.workload.get("hosts") or ()]
     settings = summary.workload.get("settings") or {}
-    told = [
+    clauses = [
         str(summary.workload.get("kind")),
         f"on {', '.join(clients[:4])}{' ...' if len(clients) > 4 else ''}",
     ]
     for name, level in settings.items():
         parameter = parameter_of(workload, name)
-        told.append(f"{_words(name)} {parameter.show(level) if parameter else level}")
-    return ", ".join(told)
+        clauses.append(f"{_words(name)} {parameter.show(level) if parameter else level}")
+    return ", ".join(clauses)
 
 
 def _listed(texts: Iterator[str]) -> str:

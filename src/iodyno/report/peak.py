@@ -75,9 +75,9 @@ def peak_sentences(summary: CampaignSummary, layout: Layout, outcome: str, what:
     about: About = "peak" if any(peak.known and peak.passed for peak in found) else "more"
     if len(found) == 1:
         where = f" ({found[0].line})" if found[0].line else ""
-        yield Sentence(f"{what}{where} {_told(found[0])}.", about=about)
+        yield Sentence(f"{what}{where} {_described(found[0])}.", about=about)
         return
-    details = tuple(f"{peak.line}: it {_told(peak)}" for peak in found)
+    details = tuple(f"{peak.line}: it {_described(peak)}" for peak in found)
     yield Sentence(f"{what} {_of_all(found)}.", details, about=about)
 
 
@@ -100,7 +100,7 @@ def _peaks(summary: CampaignSummary, layout: Layout, along: str, outcome: str) -
         yield Peak(name, along, outcome, tuple(points), top, near)
 
 
-def _told(peak: Peak) -> str:
+def _described(peak: Peak) -> str:
     """Describe the peak of one line, after the name of what is greatest."""
     at = f"at {peak.place(peak.top)}, with {peak.value(peak.top)}"
     if not peak.known:
@@ -118,22 +118,24 @@ def _of_all(found: Sequence[Peak]) -> str:
     further = [peak for peak in found if peak.known and not peak.passed]
     unknown = [peak.line for peak in found if not peak.known]
     if len(found) <= LINES_MOST:
-        told = (
+        clauses = (
             (passed, f"peaks at {_named(passed)}"),
             (further, f"is highest at {_named(further)}, and may peak beyond the last level"),
             (unknown, f"has no peak that can be told ({', '.join(unknown)})"),
         )
     else:
         of = f"of {len(found)} lines"
-        told = (
+        clauses = (
             (passed, f"peaks before the last level on {len(passed)} {of}"),
             (further, f"is highest at levels up to the last on {len(further)} {of}, and may peak beyond"),
             (unknown, f"has no peak that can be told on {len(unknown)} {of}"),
         )
-    return "; it ".join(text for some, text in told if some)
+    return "; it ".join(text for some, text in clauses if some)
 
 
 def _named(peaks: Sequence[Peak]) -> str:
     """`4 connections (zone; 2 to 8 connections cannot be told apart)`."""
-    told = [f"{peak.place(peak.top)} ({'; '.join(filter(None, (peak.line, peak.apart)))})" for peak in peaks]
-    return " and ".join(filter(None, (", ".join(told[:-1]), *told[-1:])))
+    places = [
+        f"{peak.place(peak.top)} ({'; '.join(filter(None, (peak.line, peak.apart)))})" for peak in peaks
+    ]
+    return " and ".join(filter(None, (", ".join(places[:-1]), *places[-1:])))

@@ -45,19 +45,22 @@ def sentences(summary: CampaignSummary) -> list[Sentence]:
 def of_hosts(summary: CampaignSummary, layout: Layout) -> list[Sentence]:
     """Return the findings of a load between hosts."""
     cost = cost_outcome(summary)
-    told: tuple[tuple[About, Iterator[str]], ...] = (
+    sources: tuple[tuple[About, Iterator[str]], ...] = (
         ("search", iter(search_sentences(summary))),
         ("wall", wall_sentences(summary)),
         ("buffer", buffer_sentences(summary)),
         ("fit", fit_sentences(summary)),
     )
-    found = [Sentence(text, about=about) for about, texts in told for text in texts]
+    found = [Sentence(text, about=about) for about, texts in sources for text in texts]
     found += _of_times(summary, layout)
     if summary.decision:
         found.insert(0, Sentence(decision_sentence(summary.decision), about="decision"))
-    own = {host.name: replace(summary, points=points_not_void(summary, host.name)) for host in summary.told}
+    own = {
+        host.name: replace(summary, points=points_not_void(summary, host.name))
+        for host in summary.shown_hosts
+    }
     first, one = subject(summary), COSTS[cost].one
-    for host in sorted(summary.told, key=lambda host: first is None or host.name != first.name):
+    for host in sorted(summary.shown_hosts, key=lambda host: first is None or host.name != first.name):
         costs = range_sentences(
             own[host.name], layout, f"{host.name}.{cost}", f"On {host.name}, a {one} costs"
         )
@@ -84,7 +87,7 @@ def of_hosts(summary: CampaignSummary, layout: Layout) -> list[Sentence]:
     if first is not None:
         found += _where_time_goes(own[first.name], layout, first.name, f"{first.name}.{cost}")
     # By class it is told of a KiB only.
-    for host in summary.told if not load_of(summary).asks else ():
+    for host in summary.shown_hosts if not load_of(summary).asks else ():
         ends = extremes(own[host.name], f"{host.name}.cpu_ns_per_kib")
         found += map(Sentence, what_makes_it(layout, *ends, host.name)) if ends else ()
     found += map(Sentence, member_sentences(summary))
@@ -275,8 +278,8 @@ def _is_decided(
     rule, found = summary.until, summary.decision
     if rule is None or found is None or found.answer == "undecided" or rule.factor is None:
         return False
-    asked, told = (name.rpartition(".") for name in (rule.outcome, outcome))
-    alike = asked == told or (asked[0] == told[0] and asked[2] in COSTS and told[2] in COSTS)
+    wanted, own = (name.rpartition(".") for name in (rule.outcome, outcome))
+    alike = wanted == own or (wanted[0] == own[0] and wanted[2] in COSTS and own[2] in COSTS)
     levels = {levels.get(rule.factor) for levels in (first, second)}
     return alike and levels == {rule.numerator, rule.denominator}
 

@@ -64,7 +64,7 @@ def asked_tables(summary: CampaignSummary) -> list[Table]:
 
 def shown_of_hosts(summary: CampaignSummary) -> set[str]:
     """The outcomes in the tables of `host_tables`."""
-    hosts = [host.name for host in summary.told]
+    hosts = [host.name for host in summary.shown_hosts]
     own = [*SPLIT, "cpu_other_ratio", _cost_column(summary)]
     more = load_of(summary).columns(summary)
     of_members = {name for name in summary.named if name.rpartition(".")[2] in (*OF_SEVERAL, *OF_MEMBER)}
@@ -99,7 +99,7 @@ def host_tables(summary: CampaignSummary) -> list[Table]:
     cost = _cost_column(summary)
     title = COSTS[cost].title
     columns = [Column(SHORT.get(name, name.replace("_", " ")), hint=name) for name in factors]
-    for host in summary.told:
+    for host in summary.shown_hosts:
         columns.append(Column("(usr/sys/intr/idle)", host.name, "% of the host's CPUs"))
         if _tells_other(summary, host.name):
             columns.append(
@@ -117,7 +117,7 @@ def host_tables(summary: CampaignSummary) -> list[Table]:
         rows = []
         for point in points:
             row = [Cell(point.labels.get(name, "")) for name in factors]
-            for host in summary.told:
+            for host in summary.shown_hosts:
                 row.append(_split(point, host.name))
                 if _tells_other(summary, host.name):
                     row.append(_other(point, host.name))

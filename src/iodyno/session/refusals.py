@@ -17,7 +17,7 @@ Json = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Refusal:
-    """What is in the way of a job: the key of the job, a sentence, and what to try."""
+    """Reason against a job: the key of the job, a sentence, and what to try."""
 
     key: str
     what: str
@@ -25,7 +25,7 @@ class Refusal:
 
 
 def anywhere(jobs: Sequence[Json]) -> list[Refusal | None]:
-    """What no agent carries out, whatever its kernel has; None for each job that some would. Raises AccessError."""
+    """Return why no agent carries the jobs out, whatever its kernel has; None where some would. Raises AccessError."""
     command = [str(program_path()), "check", "--elsewhere"]
     try:
         done = subprocess.run(command, input=_lines(jobs), capture_output=True, check=False)
@@ -35,7 +35,7 @@ def anywhere(jobs: Sequence[Json]) -> list[Refusal | None]:
 
 
 async def there(access: Access, program: AgentProgram, jobs: Sequence[Json]) -> list[Refusal | None]:
-    """What the agent of a host would refuse there. Raises AccessError."""
+    """Return why the agent of a host would refuse the jobs. Raises AccessError."""
     streams = await access.start(program, "check")
     streams.writer.write(_lines(jobs))
     streams.writer.close()
@@ -52,8 +52,8 @@ def _read(said: bytes, jobs: Sequence[Json], where: str) -> list[Refusal | None]
     # A shell of the account may print something first.
     lines = said.splitlines()[-len(jobs) :] if jobs else []
     try:
-        told = [json.loads(line) for line in lines]
-        found = [each and Refusal(each["where"], each["what"], each["try"]) for each in told]
+        answers = [json.loads(line) for line in lines]
+        found = [each and Refusal(each["where"], each["what"], each["try"]) for each in answers]
     except (ValueError, KeyError, TypeError):
         found = []
     if len(found) != len(jobs):

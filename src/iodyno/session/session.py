@@ -19,7 +19,7 @@ from iodyno.session.sent import SentRecord
 Message = dict[str, Any]
 
 HELLO_TIMEOUT_S = 20.0
-ANSWER_TIMEOUT_S = 10.0
+RESPONSE_TIMEOUT_S = 10.0
 HEARTBEAT_S = 1.0
 LOST_AFTER_S = 10.0
 """Silence after which an agent is given up; an agent gives up a lab after the same time."""
@@ -58,7 +58,7 @@ class Session:
         self._probe_number = 0
         self._messages: asyncio.Queue[Message | None] = asyncio.Queue()
         self._ended: IodynoError | None = None
-        self._heard_ns = time.monotonic_ns()
+        self._last_frame_ns = time.monotonic_ns()
         self._closing = False
         self._words_before = ""
         self._tasks = [asyncio.create_task(self._read())]
@@ -101,10 +101,10 @@ class Session:
             asked_ns = time.monotonic_ns()
             await self._send({"type": "probe", "id": self._probe_number})
             try:
-                async with asyncio.timeout(ANSWER_TIMEOUT_S):
+                async with asyncio.timeout(RESPONSE_TIMEOUT_S):
                     probes.append(Probe(asked_ns, *await answered))
             except TimeoutError:
-                raise self._late("to answer a probe", ANSWER_TIMEOUT_S) from None
+                raise self._late("to answer a probe", RESPONSE_TIMEOUT_S) from None
             finally:
                 self._probes.pop(self._probe_number, None)
         return clock.fit(probes)
@@ -116,7 +116,7 @@ class Session:
 
     async def listening(self) -> int:
         """The port on which the receiver listens."""
-        return int((await self._expect("listening", ANSWER_TIMEOUT_S))["port"])
+        return int((await self._expect("listening", RESPONSE_TIMEOUT_S))["port"])
 
     async def ready(self, timeout_s: float) -> Message:
         """Wait until the agent is ready; return its message, with socket options as obtained."""
@@ -125,7 +125,7 @@ class Session:
     async def arm(self, start_ns: int) -> Message:
         """Schedules the start on the host's own clock; gives the slack that was left."""
         await self._send({"type": "arm", "start_ns": start_ns})
-        return await self._expect("armed", ANSWER_TIMEOUT_S)
+        return await self._expect("armed", RESPONSE_TIMEOUT_S)
 
     async def result(
         self,
@@ -191,7 +191,7 @@ class Session:
             return False
         try:
             await self._send({"type": "abort", "reason": reason})
-            async with asyncio.timeout(ANSWER_TIMEOUT_S):
+            async with asyncio.timeout(RESPONSE_TIMEOUT_S):
                 while (message := await self._messages.get()) is not None:
                     if message["type"] == "aborted":
                         return True
@@ -353,7 +353,7 @@ class Session:
             )
 
     async def _until_ended(self) -> None:
-        async with asyncio.timeout(ANSWER_TIMEOUT_S):
+        async with asyncio.timeout(RESPONSE_TIMEOUT_S):
             await asyncio.wait([self._tasks[0]])
         if self._ended:
             raise self._ended
@@ -362,9 +362,9 @@ class Session:
         """Takes the agent's messages in until its stream ends."""
         try:
             while data := await self._streams.reader.read(1 << 16):
-                self._heard_ns = time.monotonic_ns()
+                self._last_frame_ns = time.monotonic_ns()
                 for payload in self._decoder.feed(data):
-                    self._take(_message(payload), self._heard_ns)
+                    self._take(_message(payload), self._last_frame_ns)
         except (wire.FrameError, ValueError) as error:
             self._end(
                 self.failure("frame", str(error), "look for something else that writes into the stream")
@@ -420,7 +420,7 @@ class Session:
         """Says once a second that the lab lives, and listens whether the agent does."""
         while self._ended is None:
             await asyncio.sleep(HEARTBEAT_S)
-            silent_s = (time.monotonic_ns() - self._heard_ns) / 1e9
+            silent_s = (time.monotonic_ns() - self._last_frame_ns) / 1e9
             if silent_s > LOST_AFTER_S:
                 self._end(
                     self.failure(

@@ -42,7 +42,7 @@ _SEGMENTS_PER_ACK = 4
 
 @dataclass(frozen=True)
 class Truth:
-    """What a simulated pair of hosts really does. Times in ns of CPU, noises as relative standard deviations.
+    """Truth of a simulated pair of hosts. Times in ns of CPU, noises as relative standard deviations.
 
     With `connection_bits_per_s`, a connection carries no more than that, and concurrency may limit the goodput.
 
@@ -271,7 +271,7 @@ class _Agent:
 
 
 class _Trial:
-    """What one host reports of one trial."""
+    """Report of one host on one trial."""
 
     def __init__(
         self, truth: Truth, job: Mapping[str, Any], host: str, start_ns: int, cpus: Sequence[int]

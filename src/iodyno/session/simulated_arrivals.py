@@ -86,7 +86,7 @@ class OpenLoop:
         self._complete = sorted(self._operations, key=_DONE)
 
     def interval(self, begin: int, end: int, bucket: Callable[[int], int]) -> tuple[int, dict[str, Any]]:
-        """What ended in an interval: operations, and the histograms of a record."""
+        """Count of the operations that ended in an interval, and the histograms of a record."""
         done = _between(self._complete, begin, end, _DONE)
         begun = _between(self._operations, begin, min(end, self._load_ns), _BEGUN)
         waits = [each.begun - each.late - each.due for each in begun]

@@ -1,4 +1,4 @@
-"""What a simulated host says of its CPUs by exact class, as sensor `cpu_exact` does."""
+"""Times of a simulated host's CPUs by exact class, as sensor `cpu_exact` does."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ DEVICE = "dev=sim0"
 
 
 class DiskTruth(Protocol):
-    """What is asked of the truth of a simulated host."""
+    """Truth of a simulated host, as it is asked for."""
 
     @property
     def disk_read_ns(self) -> float:
@@ -47,13 +47,13 @@ class SimulatedDisk:
         self._block: int = disk["block_bytes"]
         self._reads: float = disk["read_ratio_ppm"] / 1e6
         self.service_ns = self._reads * truth.disk_read_ns + (1 - self._reads) * truth.disk_write_ns
-        self._under_way: int = disk["workers"] * disk["queue_depth"]
-        self._iops = min(truth.disk_iops, self._under_way / self.service_ns * 1e9)
+        self._in_flight: int = disk["workers"] * disk["queue_depth"]
+        self._iops = min(truth.disk_iops, self._in_flight / self.service_ns * 1e9)
         self._done = {"read": 0, "write": 0}
 
     @property
     def bytes_per_s(self) -> float:
-        """What it moves in a closed loop, without noise."""
+        """Rate in a closed loop, without noise."""
         return float(self._iops * self._block)
 
     @property
@@ -64,7 +64,7 @@ class SimulatedDisk:
     def closed(self, moved: int, bucket: Callable[[int], int]) -> tuple[int, dict[str, Any]]:
         """Operations of an interval in which that many bytes could be moved, and the times of all of them."""
         operations = moved // self._block
-        stretch = self._under_way / self._iops * 1e9 / self.service_ns
+        stretch = self._in_flight / self._iops * 1e9 / self.service_ns
         parts = [
             (round(each * stretch), count)
             for each, count in zip(
@@ -106,8 +106,8 @@ class SimulatedDisk:
         busy_ns = min(
             span_ns, round(span_ns * (reads + writes) / max(1.0, self._truth.disk_iops * span_ns / 1e9))
         )
-        under_way_ns = span_ns * min(self._under_way, reads + writes)
-        of_reads_ns = round(under_way_ns * reads / max(1, reads + writes))
+        in_flight_ns = span_ns * min(self._in_flight, reads + writes)
+        of_reads_ns = round(in_flight_ns * reads / max(1, reads + writes))
         return [
             ["disk.read_operations", DEVICE, reads],
             ["disk.read_bytes", DEVICE, reads * self._block],
@@ -115,8 +115,8 @@ class SimulatedDisk:
             ["disk.write_bytes", DEVICE, writes * self._block],
             ["disk.busy_ns", DEVICE, busy_ns],
             ["disk.read_ns", DEVICE, of_reads_ns],
-            ["disk.write_ns", DEVICE, under_way_ns - of_reads_ns],
-            ["disk.in_flight_ns", DEVICE, under_way_ns],
+            ["disk.write_ns", DEVICE, in_flight_ns - of_reads_ns],
+            ["disk.in_flight_ns", DEVICE, in_flight_ns],
         ]
 
     def account(self) -> dict[str, Any]:

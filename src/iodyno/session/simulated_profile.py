@@ -10,9 +10,9 @@ SEND = ("start_thread", "Transmit::step", "__libc_send", "do_syscall_64", "tcp_s
 RECEIVE = ("start_thread", "Receive::step", "__libc_recv", "do_syscall_64", "tcp_recvmsg", "_copy_to_iter")
 """The longest way of the load through the program (the first three) and the kernel; the other functions turn off it."""
 SOFTIRQ = {"send": "tcp_ack", "receive": "tcp_v4_rcv"}
-"""What the soft interrupts of a host do."""
+"""Stacks of the soft interrupts of a host."""
 BACKGROUND = "kworker_idle_work"
-"""What a kernel thread does on a host that carries no load of ours."""
+"""Stacks of a kernel thread on a host that carries no load of ours."""
 
 _PROGRAM, _KERNEL = "iodyno-agent", "kernel"
 

@@ -89,7 +89,7 @@ class SimulatedProgram(SimulatedDisk):
             "ended_by": None,
             "elapsed_ns": self._elapsed_ns,
             "processes": len(self._program["processes"]),
-            "threads": self._under_way,
+            "threads": self._in_flight,
             "threads_done": 0,
             "flowops": flowops,
             "first_error": None,
@@ -104,8 +104,8 @@ class SimulatedProgram(SimulatedDisk):
 def _bytes_of(flowop: Mapping[str, Any]) -> int:
     if flowop["call"] not in _MOVES:
         return 0
-    told = flowop.get("io_bytes")
-    return told if isinstance(told, int) else _DRAWN_BYTES
+    io_bytes = flowop.get("io_bytes")
+    return io_bytes if isinstance(io_bytes, int) else _DRAWN_BYTES
 
 
 def _flowops(

@@ -11,6 +11,7 @@ from typing import Any, Literal
 from pydantic import TypeAdapter
 from pydantic_core import ValidationError
 
+from iodyno.core.invalid import invalid
 from iodyno.store.campaign_json import Campaign
 from iodyno.store.manifest_json import Manifest
 
@@ -39,15 +40,15 @@ def _adapter(kind: Kind) -> TypeAdapter[Any]:
 def _first(document: Any, error: ValidationError) -> str:
     """Return what is wrong with the first value at which something is: there may be several types that it is not of."""
     allowed: dict[str, list[str]] = {}
-    found: dict[str, str] = {}
+    found: dict[str, Any] = {}
     for wrong in error.errors(include_url=False, include_context=False):
         key, value = _place(document, wrong["loc"])
         if wrong["type"] == "missing":
-            return f"{key}: found nothing, where a value is needed"
-        found[key] = _said(value)
+            return f"missing value for {key}"
+        found[key] = value
         allowed.setdefault(key, []).append(wrong["msg"].removeprefix("Input should be "))
     key, texts = next(iter(allowed.items()))
-    return f"{key}: found {found[key]}, allowed: {' or '.join(dict.fromkeys(texts))}"
+    return invalid(found[key], " or ".join(dict.fromkeys(texts)), key)
 
 
 def _place(document: Any, location: tuple[int | str, ...]) -> tuple[str, Any]:
@@ -63,9 +64,3 @@ def _place(document: Any, location: tuple[int | str, ...]) -> tuple[str, Any]:
         else:
             break
     return key, value
-
-
-def _said(value: Any) -> str:
-    if isinstance(value, dict | list):
-        return "a list" if isinstance(value, list) else "a table of keys"
-    return "null" if value is None else f"{value!r:.40}"

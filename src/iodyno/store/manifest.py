@@ -157,12 +157,12 @@ def check_levels(folder: Path, manifest: Mapping[str, Any], header: Mapping[str,
         parameter = parameter_of(workload, name)
         drawn = isinstance(level, str) and "(" in level
         if parameter and parameter.kind in _NUMBERS and not (drawn or type(level) is int):
-            raise _altered(folder / MANIFEST, f"settings.{name}", f"{level!r:.40}, where a number is written")
+            raise _altered(folder / MANIFEST, f"settings.{name}", f"{level!r:.40}, expected a number")
 
 
 def _altered(path: Path, key: str, found: str) -> StoreError:
     return StoreError(
-        f"is not what was written: {key}: found {found}",
+        f"is not what was written: invalid value for {key}: {found}",
         where=str(path),
         advice="put the file back as it was, from a copy of the campaign",
     )

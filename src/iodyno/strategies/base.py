@@ -19,29 +19,29 @@ class Measured:
         self._folder = folder
         self._dataset: Dataset | None = None
 
-    def dataset(self, told: Iterable[TrialResult]) -> Dataset:
+    def dataset(self, results: Iterable[TrialResult]) -> Dataset:
         """The dataset that has all of these trials."""
         # Imported here: slow, and not needed while the load is on.
         from iodyno.analysis.dataset import read_dataset
 
-        names = {trial.folder.name for trial in told if trial.folder}
+        names = {trial.folder.name for trial in results if trial.folder}
         if self._dataset is None or names - {trial.name for trial in self._all(self._dataset)}:
             self._dataset = read_dataset(self._folder)
         return self._dataset
 
-    def trial(self, told: TrialResult) -> Trial | None:
+    def trial(self, result: TrialResult) -> Trial | None:
         """One of them; None where nothing is stored of it."""
-        name = told.folder.name if told.folder else None
-        return next((trial for trial in self._all(self.dataset([told])) if trial.name == name), None)
+        name = result.folder.name if result.folder else None
+        return next((trial for trial in self._all(self.dataset([result])) if trial.name == name), None)
 
     @staticmethod
     def _all(dataset: Dataset) -> list[Trial]:
         return [*dataset.trials, *dataset.proofs]
 
 
-def outcome(told: TrialResult, name: str) -> float | None:
+def outcome(result: TrialResult, name: str) -> float | None:
     """An outcome of a trial, such as `goodput_bits_per_s`; None where it has none."""
     from iodyno.analysis.outcomes import OF_TRIAL
 
-    trial = Measured(told.folder.parents[1]).trial(told) if told.folder else None
+    trial = Measured(result.folder.parents[1]).trial(result) if result.folder else None
     return OF_TRIAL[name](trial).value if trial and trial.finished else None

@@ -16,7 +16,7 @@ from iodyno.core.factor import parameter_of
 
 if TYPE_CHECKING:
     from iodyno.analysis.cost_model.data import CostData
-    from iodyno.analysis.cost_model.study import CostStudy
+    from iodyno.analysis.cost_model.shown import CostStudy
     from iodyno.designs.adaptive import Judged, Stage
 
 STATE = "exploration.json"
@@ -40,7 +40,7 @@ class Done:
     campaign: Path
     trials: int
     data: CostData
-    told: Judged
+    judgement: Judged
 
 
 class Explore:
@@ -97,10 +97,10 @@ class Explore:
         trials = len(data.values)
         if stage.stage.name == "curve":
             data = together([self.done[-1].data, data])
-            told = judged(data, squares=inner(data))
+            judgement = judged(data, squares=inner(data))
         else:
-            told = judged(data)
-        self.done.append(Done(stage.stage, stage.campaign, trials, data, told))
+            judgement = judged(data)
+        self.done.append(Done(stage.stage, stage.campaign, trials, data, judgement))
         self._next = self._after(self.done[-1])
         return self.done[-1]
 
@@ -114,7 +114,7 @@ class Explore:
                 "campaign": str(one.campaign),
                 "factors": list(one.stage.factors),
                 "trials": one.trials,
-                **asdict(one.told),
+                **asdict(one.judgement),
             }
             for one in self.done
         ]
@@ -141,9 +141,9 @@ class Explore:
         from iodyno.designs import adaptive
 
         if last.stage.name == "screen":
-            return adaptive.after_screen(self._whole, last.told, self.least)
+            return adaptive.after_screen(self._whole, last.judgement, self.least)
         if last.stage.name == "resolve":
-            return adaptive.after_resolve(self._whole, last.told, last.stage.factors)
+            return adaptive.after_resolve(self._whole, last.judgement, last.stage.factors)
         return None
 
 

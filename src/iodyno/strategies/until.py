@@ -12,6 +12,7 @@ from iodyno.core.decision import MAX_TRIALS, Standing, UntilSpec, bind, ended, p
 from iodyno.core.design import Design, PlannedTrial
 from iodyno.core.errors import ExperimentError, StoreError
 from iodyno.core.experiment import Experiment
+from iodyno.core.invalid import invalid
 from iodyno.store.manifest import read_header
 from iodyno.strategies.base import Measured
 
@@ -29,7 +30,7 @@ class Until(Strategy):
         self._measured = Measured(folder)
         self._blocks = [list(trials) for _, trials in groupby(design.trials, key=lambda trial: trial.block)]
         self._asked = 0
-        self._told: list[TrialResult] = []
+        self._results: list[TrialResult] = []
         self._standing: Standing | None = None
 
     def ask(self) -> Sequence[PlannedTrial]:
@@ -46,7 +47,7 @@ class Until(Strategy):
 
     def tell(self, trial: TrialResult) -> None:
         """Keep it for the next look."""
-        self._told.append(trial)
+        self._results.append(trial)
 
     def answer(self) -> Answer | None:
         """Return the standing of the decision."""
@@ -63,9 +64,9 @@ class Until(Strategy):
         from iodyno.analysis.decisions.observed import standing
 
         found = standing(
-            self._measured.dataset(self._told), self._design, self._spec, self._asked, self._standing
+            self._measured.dataset(self._results), self._design, self._spec, self._asked, self._standing
         )
-        none_left = all(trial.status == "skipped" for trial in self._told)
+        none_left = all(trial.status == "skipped" for trial in self._results)
         if found.answer != "undecided":
             return ended(found, "decided")
         return ended(found, "limit") if self._asked == len(self._blocks) or none_left else found
@@ -99,7 +100,7 @@ def with_rule(
     if text is None and experiment.until is None:
         if max_trials is not None:
             raise ExperimentError(
-                f"found {max_trials} trials and no rule that could end before them",
+                f"invalid value: {max_trials} trials and no rule that could end before them",
                 where="--max-trials",
                 advice="--until 'ratio(FACTOR) > 1.5'",
             )
@@ -111,7 +112,7 @@ def with_rule(
     most = max_trials or kept_most or (experiment.until.max_trials if experiment.until else MAX_TRIALS)
     if kept_most and most < kept_most:
         raise ExperimentError(
-            f"found {most}, allowed: {kept_most} or more, as the campaign was begun with that",
+            invalid(most, f"{kept_most} or more, as the campaign was begun with that"),
             where="--max-trials",
             advice=f"--max-trials {kept_most}",
         )
@@ -122,7 +123,7 @@ def with_rule(
         spec = _bound(experiment, text, most)
     if kept_rule and spec.rule.text != kept_rule:
         raise ExperimentError(
-            f"found {spec.rule.text!r}, and the campaign was begun with {kept_rule!r}",
+            f"invalid value {spec.rule.text!r}: the campaign was begun with {kept_rule!r}",
             where="--until",
             advice="leave --until out, or begin anew: a rule that is chosen after a look at the data does not hold",
         )

@@ -197,8 +197,8 @@ class Board:
     def refresh(self) -> None:
         """Takes in what is new."""
         with self._changed:
-            told = list(self._follower.poll())
-            for what, line in told:
+            events = list(self._follower.poll())
+            for what, line in events:
                 try:
                     if what == "event":
                         self._take_event(line)
@@ -210,9 +210,9 @@ class Board:
             if not self._follower.following and now_s - self._asked_store_s >= _ASK_STORE_S:
                 self._asked_store_s = now_s
                 self._look_at_store()
-            if any(what == "event" for what, _ in told):
+            if any(what == "event" for what, _ in events):
                 self._say("state", self.state())
-            if told:
+            if events:
                 self._changed.notify_all()
 
     def close(self) -> None:

@@ -88,7 +88,7 @@ def _campaign(board: Board) -> Iterator[Metric]:
         yield GaugeMetricFamily("iodyno_lag_seconds", text, board.lag_s, unit="seconds")
     if board.current and (running := board.trials[board.current]):
         point = {"trial": running["trial"], "point": running["point"], "levels": running["label"]}
-        yield InfoMetricFamily("iodyno_trial", "The trial under way.", {k: str(v) for k, v in point.items()})
+        yield InfoMetricFamily("iodyno_trial", "The running trial.", {k: str(v) for k, v in point.items()})
 
 
 def _totals(totals: Totals) -> Iterator[Metric]:

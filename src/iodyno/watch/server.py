@@ -83,7 +83,8 @@ def _token() -> str:
         return secrets.token_urlsafe(24)
     if len(given) < _LEAST_TOKEN or not all(c.isascii() and (c.isalnum() or c in "-_") for c in given):
         raise ExperimentError(
-            f"found a token of {len(given)} characters, allowed: {_LEAST_TOKEN} or more, of letters, digits, - and _",
+            f"invalid value: a token of {len(given)} characters; expected {_LEAST_TOKEN} or more, "
+            "of letters, digits, - and _",
             where=TOKEN_VARIABLE,
             advice="openssl rand -hex 16",
         )

@@ -91,8 +91,8 @@ def read_samples(folder: Path, name: str, seconds: frozenset[str] = frozenset())
     # Those of the bystanders read no sensors.
     hosts |= {
         f"{beside}.{name}": {"role": facts["role"], "cpus": []}
-        for beside, told in bystanders_of(manifest).items()
-        for name, facts in told["hosts"].items()
+        for beside, bystander in bystanders_of(manifest).items()
+        for name, facts in bystander["hosts"].items()
     }
     times, of_classes = _by_place(rows["histograms"]), _by_place(rows.get(_CLASSES, ()))
     readings = _readings(series, sensors)

@@ -163,11 +163,15 @@ impl Stranger {
 fn strangers_are_counted_and_hold_nobody_up_however_many_come() {
     let strangers =
         [Stranger::Silent, Stranger::Garbage, Stranger::PartOfAToken, Stranger::Gone, Stranger::Reset];
-    for (engine, transport) in ENGINES
+    for (number, (engine, transport)) in ENGINES
         .iter()
         .flat_map(|engine| [Transport::Tcp, Transport::Tls].map(|transport| (*engine, transport)))
+        .enumerate()
     {
-        for stranger in strangers {
+        // Every engine meets all of them by TCP, and by TLS each in its turn.
+        let met =
+            if transport == Transport::Tcp { &strangers[..] } else { &strangers[number / 2 % 5..][..1] };
+        for stranger in met {
             let case = format!("{engine:?} {transport:?} {stranger:?}");
             let of = |role| over(transport, exchange(role, engine, 2, 700));
             let cancel = Cancel::default();

@@ -16,6 +16,7 @@ from typing import Literal
 
 from iodyno.core import quantity
 from iodyno.core.errors import ExperimentError
+from iodyno.core.invalid import invalid
 
 Kind = Literal["size", "duration", "count", "rate", "bit_rate", "number", "word"]
 Scale = Literal["linear", "log2"]
@@ -102,7 +103,7 @@ class FactorScale:
 
     def _refused(self, written: str, allowed: str) -> ExperimentError:
         return ExperimentError(
-            f"found {written!r}, allowed: {allowed}",
+            invalid(written, allowed),
             where=f"factor {self.name}",
             advice=f"its levels are {', '.join(self.show(level) for level in self.levels)}",
         )
@@ -179,7 +180,7 @@ class NumericCoding:
     def code(self, level: Natural) -> tuple[float, ...]:
         """The level on the coded scale."""
         if isinstance(level, str):
-            raise ExperimentError(f"found {level!r}, allowed: a number", where=f"factor {self.name}")
+            raise ExperimentError(invalid(level, "a number"), where=f"factor {self.name}")
         return ((self.on_scale(level) - self.centre) / self.half_range,)
 
     def inside(self, level: Natural) -> bool:
@@ -208,7 +209,7 @@ class WordCoding:
         """The word on the coded scale. Raises ExperimentError for one that the data do not have."""
         if level not in self.factor.levels:
             raise ExperimentError(
-                f"found {level!r}, allowed: {', '.join(self.factor.show(known) for known in self.factor.levels)}",
+                invalid(level, ", ".join(self.factor.show(known) for known in self.factor.levels)),
                 where=f"factor {self.name}",
                 advice="a word that was not measured says nothing",
             )
@@ -281,14 +282,14 @@ def _mixed(coding: WordCoding, written: str) -> Setting:
         match = _SHARE.fullmatch(part.strip())
         if match is None:
             raise ExperimentError(
-                f"found {written!r}, allowed: shares of words, such as a:70%+b:30%",
+                invalid(written, "shares of words, such as a:70%+b:30%"),
                 where=f"factor {coding.name}",
             )
         shares[_word(coding.factor, match[1].strip())] = float(match[2]) / 100
     total = sum(shares.values())
     if abs(total - 1) > 1e-9:
         raise ExperimentError(
-            f"found {written!r}: the shares add up to {100 * total:g}%, allowed: 100%",
+            f"invalid value {written!r}: the shares add up to {100 * total:g}%; expected 100%",
             where=f"factor {coding.name}",
         )
     return Setting(coding.mix(shares), f"{coding.name}={written}")

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from iodyno.analysis.cost_model.coding import WordCoding
 from iodyno.analysis.cost_model.derived import Cores, Derived, cores_needed, cost_per_operation, cost_unit
-from iodyno.analysis.cost_model.study import CostStudy
+from iodyno.analysis.cost_model.shown import CostStudy
 from iodyno.analysis.queueing.mmc import mmc, separate_queues
 from iodyno.analysis.queueing.station import StationResult
 from iodyno.core.errors import ExperimentError

@@ -17,6 +17,7 @@ from iodyno.analysis.cost_model.coding import FactorScale, Kind, Natural
 from iodyno.analysis.cost_model.terms import Matrix, Vector
 from iodyno.core import quantity
 from iodyno.core.errors import ExperimentError, StoreError
+from iodyno.core.invalid import for_key
 from iodyno.formats.given_file import read_table
 
 ROWS_MOST = 100_000
@@ -92,7 +93,7 @@ def checked(data: CostData) -> CostData:
         )
     if len(data.values) < 3:
         raise ExperimentError(
-            f"found {len(data.values)} trials with {data.outcome}, a model needs at least 3",
+            f"{len(data.values)} trials with {data.outcome}; expected 3 or more",
             where=where,
             advice="another outcome, or more trials",
         )
@@ -143,7 +144,9 @@ def read_csv(
             "found no trials", where=str(path), advice="a line of names, then one line a trial"
         )
     if len(lines) > ROWS_MOST:
-        raise ExperimentError(f"found {len(lines)} lines, allowed: {ROWS_MOST}", where=str(path))
+        raise ExperimentError(
+            f"invalid value: {len(lines)} lines; expected {ROWS_MOST} at most", where=str(path)
+        )
     heads = [head_of(name) for name in lines[0][1]]
     names = [name for name, _ in heads]
     twice = [name for name, count in Counter(names).items() if count > 1 or not name]
@@ -155,7 +158,8 @@ def read_csv(
     for number, row in lines[1:]:
         if len(row) != len(names):
             raise ExperimentError(
-                f"found {len(row)} cells, the first line has {len(names)}", where=f"{path}:{number}"
+                f"invalid value: {len(row)} cells; expected {len(names)}, as the first line has",
+                where=f"{path}:{number}",
             )
     chosen = outcome or names[-1]
     if chosen not in names:
@@ -232,12 +236,14 @@ def _value(cell: str, where: str, name: str) -> float | None:
         found = float(cell)
     except ValueError:
         raise ExperimentError(
-            f"found {cell!r} in column {name}, allowed: a number, or nothing",
+            f"invalid value: {cell!r} in column {name}; expected a number, or nothing",
             where=where,
             advice="the unit in the first line: `cost [ns/operation]`, and the number alone below",
         ) from None
     if not math.isfinite(found):
-        raise ExperimentError(f"found {cell!r} in column {name}, allowed: a finite number", where=where)
+        raise ExperimentError(
+            f"invalid value: {cell!r} in column {name}; expected a finite number", where=where
+        )
     return found
 
 
@@ -262,7 +268,7 @@ def factor_of(name: str, given: str, cells: Sequence[tuple[str, str]]) -> tuple[
         if known and len(set(words)) < len({cell for _, cell in cells}) / 2:
             where, cell = next(c for c, match in zip(cells, matches, strict=True) if match is None)
             raise ExperimentError(
-                f"found {cell!r} in column {name}, whose other levels are numbers",
+                f"invalid value {cell!r} for column {name}: its other levels are numbers",
                 where=where,
                 advice="numbers or words",
             )
@@ -312,7 +318,7 @@ def _quantities(name: str, kind: Kind, cells: Sequence[tuple[str, str]]) -> tupl
                 )
             )
         except ValueError as problem:
-            raise ExperimentError(f"column {name}: {problem}", where=where) from None
+            raise ExperimentError(for_key(f"column {name}", str(problem)), where=where) from None
     return FactorScale(name, kind, tuple(sorted(set(levels), key=float))), levels
 
 

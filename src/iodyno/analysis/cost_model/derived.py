@@ -235,10 +235,13 @@ def cores_needed(
     ExperimentError for a load or a target that is none.
     """
     if not (math.isfinite(load_per_s) and load_per_s > 0):
-        raise ExperimentError(f"found a load of {load_per_s:g}/s, allowed: more than 0", where="--load")
+        raise ExperimentError(
+            f"invalid value: a load of {load_per_s:g}/s; expected more than 0", where="--load"
+        )
     if not 0 < target_utilisation < 1:
         raise ExperimentError(
-            f"found a target utilisation of {100 * target_utilisation:g} %, allowed: more than 0 % and less than 100 %",
+            f"invalid value: a target utilisation of {100 * target_utilisation:g} %; expected "
+            "more than 0 % and less than 100 %",
             where="--target-utilisation",
             advice="70%: at 100 % every queue grows without bound",
         )

@@ -20,6 +20,7 @@ from iodyno.analysis.cost_model.coding import FactorScale
 from iodyno.analysis.cost_model.data import factor_of, head_of
 from iodyno.analysis.cost_model.model import CostModel, published_model
 from iodyno.core.errors import ExperimentError, StoreError
+from iodyno.core.invalid import invalid
 from iodyno.formats.given_file import read_table
 
 COLUMNS = ("term", "coefficient", "low", "high")
@@ -57,17 +58,19 @@ def read_published(
     if not rows or tuple(rows[0][1]) != COLUMNS:
         found = ",".join(rows[0][1]) if rows else "nothing"
         raise ExperimentError(
-            f"found {found!r}, allowed: {','.join(COLUMNS)}",
+            invalid(found, ",".join(COLUMNS)),
             where=rows[0][0] if rows else str(path),
             advice="a line of these names, then a line a term",
         )
     if len(rows) > ROWS_MOST:
-        raise ExperimentError(f"found {len(rows)} lines, allowed: {ROWS_MOST}", where=str(path))
+        raise ExperimentError(
+            f"invalid value: {len(rows)} lines; expected {ROWS_MOST} at most", where=str(path)
+        )
     factors: list[FactorScale] = []
     coefficients: dict[str, float] = {}
     for where, row in rows[1:]:
         if len(row) != len(COLUMNS):
-            raise ExperimentError(f"found {len(row)} cells, allowed: {len(COLUMNS)}", where=where)
+            raise ExperimentError(f"invalid value: {len(row)} cells; expected {len(COLUMNS)}", where=where)
         name, given = head_of(row[0])
         if name in coefficients:
             raise ExperimentError(f"the term {name} stands there twice", where=where)
@@ -95,7 +98,9 @@ def _number(cell: str, where: str) -> float:
     except ValueError:
         found = math.nan
     if not math.isfinite(found):
-        raise ExperimentError(f"found {cell!r} as a coefficient, allowed: a finite number", where=where)
+        raise ExperimentError(
+            f"invalid value: {cell!r} as a coefficient; expected a finite number", where=where
+        )
     return found
 
 

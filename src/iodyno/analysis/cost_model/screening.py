@@ -54,12 +54,12 @@ def judged(data: CostData, *, squares: Sequence[str] = ()) -> Judged:
     for place, column in enumerate(columns):
         if not column.term or any(power > 1 for _, power in column.term):
             continue
-        told = model.linear(rows[place], model.unit)
-        assert told.estimate is not None
+        slope = model.linear(rows[place], model.unit)
+        assert slope.estimate is not None
         # Coded levels go from -1 to 1: from end to end is twice the coefficient.
         estimate, low, high = (
             None if end is None else math.expm1(min(2 * end, _LARGEST)) if logs else 2 * end / mean
-            for end in (told.estimate, told.low, told.high)
+            for end in (slope.estimate, slope.low, slope.high)
         )
         assert estimate is not None
         if low is not None and high is not None and low > high:

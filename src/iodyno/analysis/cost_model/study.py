@@ -3,94 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from statistics import fmean
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from iodyno.analysis.cost_model.checks import AtNoLoad, Check, at_no_load, checks_of
+from iodyno.analysis.cost_model.checks import at_no_load, checks_of
 from iodyno.analysis.cost_model.coding import FactorScale, Kind, Natural, Setting
 from iodyno.analysis.cost_model.data import CostData, Rate
 from iodyno.analysis.cost_model.fit import Fit, fit
-from iodyno.analysis.cost_model.model import CostModel, equation_of
+from iodyno.analysis.cost_model.model import equation_of
+from iodyno.analysis.cost_model.shown import Coefficient, CostStudy, PointFit
 from iodyno.analysis.cost_model.terms import default_formula
 from iodyno.analysis.cost_model.variation import (
-    EffectLine,
-    HalfNormal,
-    Variation,
     half_normal,
     interactions,
     main_effects,
     two_level,
     variation_of,
 )
-from iodyno.analysis.cost_model.written import Written, written
+from iodyno.analysis.cost_model.written import written
 from iodyno.analysis.factors import FactorLevels
 from iodyno.analysis.interval import t_interval
+from iodyno.analysis.results import CampaignSummary
 from iodyno.core.errors import ExperimentError
 from iodyno.core.factor import parameter_of
-from iodyno.core.outcome import OUTCOMES, Estimate
-from iodyno.core.warnings import Warning, WarningCode
+from iodyno.core.outcome import OUTCOMES
+from iodyno.core.warnings import WarningCode
 from iodyno.core.workload import Level
 from iodyno.loads.base.workloads import workload_of_stored
-
-if TYPE_CHECKING:
-    from iodyno.analysis.summary import CampaignSummary
 
 LEFT_LEAST = 4
 """Degrees of freedom that a model in a report must leave (chosen: with less Student's t is over 2.8, and nothing is found)."""
 PREFERRED = ("cpu_us_per_io", "cpu_ns_per_operation", "cpu_ns_per_kib", "cycles_per_kib")
-
-
-@dataclass(frozen=True)
-class Coefficient:
-    """A coefficient on the coded scale: how much the outcome changes from the middle of the range to its upper end."""
-
-    name: str
-    estimate: Estimate
-    standard_error: float | None
-    t: float | None
-
-
-@dataclass(frozen=True)
-class PointFit:
-    """A point of the design: what was measured there (mean, 95 % interval, trials), and what the model says."""
-
-    text: str
-    measured: float
-    low: float | None
-    high: float | None
-    n: int
-    predicted: Estimate
-
-
-@dataclass(frozen=True)
-class CostStudy:
-    """Everything that is shown of a fitted model."""
-
-    outcome: str
-    unit: str
-    model: CostModel
-    coefficients: tuple[Coefficient, ...]
-    equation: Written
-    variation: Variation
-    half_normal: HalfNormal | None
-    checks: tuple[Check, ...]
-    main_effects: tuple[EffectLine, ...]
-    interactions: tuple[tuple[str, tuple[EffectLine, ...]], ...]
-    points: tuple[PointFit, ...]
-    trials: int
-    left_out: int
-    no_load: AtNoLoad | None = None
-
-    @property
-    def warnings(self) -> tuple[Warning, ...]:
-        """Warnings about the model."""
-        found = [check.warning for check in self.checks if check.warning]
-        if self.no_load and self.no_load.warning:
-            found.append(self.no_load.warning)
-        return tuple(found)
 
 
 def study(found: Fit, load: str | None = None) -> CostStudy:

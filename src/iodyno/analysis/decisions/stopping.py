@@ -19,7 +19,7 @@ from statistics import fmean, stdev
 from iodyno.analysis.chance import t
 from iodyno.analysis.decisions.contrast import Observation, between_levels, whole_plots
 from iodyno.analysis.decisions.sequence import ALPHA, Fit, bounds, radius_in_errors, tuned
-from iodyno.analysis.interval import CUT_OFF, TOLD, counting_error
+from iodyno.analysis.interval import CUT_OFF, NOTICEABLE, counting_error
 from iodyno.core.decision import Answer, Look, Rule, Standing, UntilSpec
 from iodyno.core.workload import Level
 
@@ -55,7 +55,7 @@ class Interval:
         if self.low is None or self.high is None:
             return False
         half, counting = (self.high - self.low) / 2, 1.96 * self.counting
-        return half > TOLD * math.sqrt(max(0.0, half**2 - counting**2))
+        return half > NOTICEABLE * math.sqrt(max(0.0, half**2 - counting**2))
 
 
 @dataclass(frozen=True)

@@ -113,7 +113,9 @@ def judge(
     `least`: the smallest relative effect of interest, above 0. Raises ValueError when it is not.
     """
     if not 0 < least < 10:
-        raise ValueError(f"found a least effect of {least:g}, allowed: above 0 and below 10 (1000 %)")
+        raise ValueError(
+            f"invalid value: a least effect of {least:g}; expected above 0 and below 10 (1000 %)"
+        )
     margins = [math.log1p(max(least, each.floor)) for each in compared]
     steps = [_step(each) for each in compared]
     claims = [

@@ -42,6 +42,7 @@ from iodyno.analysis.fitting.usl import (
 from iodyno.analysis.measured import Measured
 from iodyno.analysis.queueing import scaling
 from iodyno.core.errors import ExperimentError
+from iodyno.core.invalid import invalid
 from iodyno.core.outcome import Estimate
 
 LOADS = ("connections", "queue_depth", "rate")
@@ -152,8 +153,8 @@ def fit_line(
     points, curve = predicted(chosen, chosen.loads, measured=True), predicted(chosen, grid)
     kept = [each for each in line.loads if each.load in set(hold_out)]
     # Not every model takes no loads at all.
-    told = predicted(chosen, np.array([each.load for each in kept])) if kept else ()
-    ahead = tuple(_with_measured(each, load.middle) for each, load in zip(told, kept, strict=True))
+    predictions = predicted(chosen, np.array([each.load for each in kept])) if kept else ()
+    ahead = tuple(_with_measured(each, load.middle) for each, load in zip(predictions, kept, strict=True))
     responses, response_curve = _responses(line, points, curve, unit)
     law = chosen.model.name in ("usl", "amdahl")
     derived = _unless_rivals_differ(
@@ -226,7 +227,7 @@ def held_out(loads: Sequence[Load], written: str) -> tuple[float, ...]:
         return tuple(_nearest(ordered, float(part)) for part in written.split(","))
     except ValueError:
         raise ExperimentError(
-            f"found {written!r}, allowed: loads with commas between, third, or largest:2",
+            invalid(written, "loads with commas between, third, or largest:2"),
             where="--hold-out",
             advice=f"--hold-out {ordered[-1]:g}" if ordered else "--hold-out third",
         ) from None
@@ -287,14 +288,14 @@ def _derived(found: Fit, line: Line) -> dict[str, Estimate]:
     """Capacity and wall of a station, where the data reach them."""
     servers, most = servers_of(found.model), float(found.loads[-1])
     service, delay = found.theta
-    drawn = found.resamples
+    resampled = found.resamples
     capacity = found.derived(
-        np.float64(servers / service), servers / drawn[:, 0], "1/s", f"{servers} servers / service time"
+        np.float64(servers / service), servers / resampled[:, 0], "1/s", f"{servers} servers / service time"
     )
     if line.is_open:
         busy = found.derived(
             np.float64(most * service / servers),
-            most * drawn[:, 0] / servers,
+            most * resampled[:, 0] / servers,
             "1",
             f"offered rate times service time at {most:.4g}/s",
         )
@@ -306,11 +307,11 @@ def _derived(found: Fit, line: Line) -> dict[str, Estimate]:
             capacity = nothing("1/s", why)
         return {"utilisation_at_most": busy, "capacity_per_s": capacity}
     cycle = found.derived(
-        service + delay, drawn[:, 0] + drawn[:, 1], "s", "S + Z: the cycle of a lone operation"
+        service + delay, resampled[:, 0] + resampled[:, 1], "s", "S + Z: the cycle of a lone operation"
     )
     wall = found.derived(
         np.float64(servers * (service + delay) / service),
-        servers * (drawn[:, 0] + drawn[:, 1]) / drawn[:, 0],
+        servers * (resampled[:, 0] + resampled[:, 1]) / resampled[:, 0],
         "1",
         "N* = servers (S + Z) / S, where the bounds of operational analysis meet",
     )

@@ -26,6 +26,7 @@ from iodyno.analysis import chance
 from iodyno.analysis.fitting.least_squares import Numbers, minimise
 from iodyno.analysis.interval import LEVEL
 from iodyno.core.errors import ExperimentError
+from iodyno.core.invalid import invalid
 from iodyno.core.outcome import Estimate
 
 Errors = Literal["relative", "absolute"]
@@ -116,7 +117,7 @@ class Fit:
         """Bounds of 95 % at `loads`: low and high of the curve, then of a load measured anew."""
         curves = self.model.values(self.resamples, np.asarray(loads, dtype=float))
         source = np.random.default_rng((self.seed, 2))
-        noise = self._drawn(source, len(curves))[:, None] * source.standard_normal((len(curves), 1))
+        noise = self._deviations(source, len(curves))[:, None] * source.standard_normal((len(curves), 1))
         anew = curves * np.exp(noise) if self.errors == "relative" else curves + noise
         ends = [(1 - LEVEL) / 2, (1 + LEVEL) / 2]
         low, high = np.quantile(curves, ends, axis=0)
@@ -125,7 +126,7 @@ class Fit:
         least, most = np.minimum(least, low), np.maximum(most, high)
         return low, high, least, most
 
-    def _drawn(self, source: np.random.Generator, count: int) -> Numbers:
+    def _deviations(self, source: np.random.Generator, count: int) -> Numbers:
         """Residual deviations as the data allow them: s sqrt(f / chi^2_f)."""
         return self.deviation * np.sqrt(self.freedom / source.chisquare(self.freedom, count))
 
@@ -169,13 +170,13 @@ class Fit:
         at = names.index(name)
         return self.derived(self.theta[at], self.resamples[:, at], self.model.parameters[at].unit)
 
-    def derived(self, value: float | Numbers, drawn: Numbers, unit: str, method: str = "") -> Estimate:
+    def derived(self, value: float | Numbers, resampled: Numbers, unit: str, method: str = "") -> Estimate:
         """A quantity with its interval, from its value in each resample.
 
         A bound beyond all numbers is None and said in the method: the data allow any value there.
         """
         ends = [(1 - LEVEL) / 2, (1 + LEVEL) / 2]
-        low, high = (float(end) for end in np.quantile(np.asarray(drawn), ends, method="nearest"))
+        low, high = (float(end) for end in np.quantile(np.asarray(resampled), ends, method="nearest"))
         how = f"parametric bootstrap, {len(self.resamples)} resamples, {self.freedom} degrees of freedom"
         if not math.isfinite(high):
             how += "; no upper bound: some of the curves that fit have none"
@@ -216,8 +217,8 @@ def fit(
             freedom += replicate_freedom
     deviation = math.sqrt(variance)
     source = np.random.default_rng((seed, 1))
-    drawn = deviation * np.sqrt(freedom / source.chisquare(freedom, resamples))
-    noise = drawn[:, None] * source.standard_normal((resamples, len(at))) / np.sqrt(weights)
+    deviations = deviation * np.sqrt(freedom / source.chisquare(freedom, resamples))
+    noise = deviations[:, None] * source.standard_normal((resamples, len(at))) / np.sqrt(weights)
     around = curve(theta[None, :])[0] + noise
     begin = np.tile(theta, (resamples, 1))
     again, _ = minimise(curve, around, weights, begin, lower, upper)
@@ -243,13 +244,11 @@ def check(loads: Sequence[Load], parameters: int, title: str) -> None:
     """Raises ExperimentError where a curve with so many parameters cannot be fitted to these loads."""
     for each in loads:
         if not (math.isfinite(each.load) and each.load > 0):
-            raise ExperimentError(
-                f"found {each.load:g}, allowed: loads above 0", where="load", advice="leave it out"
-            )
+            raise ExperimentError(invalid(each.load, "loads above 0"), where="load", advice="leave it out")
         bad = next((value for value in each.values if not (math.isfinite(value) and value > 0)), None)
         if bad is not None:
             raise ExperimentError(
-                f"found {bad:g} at load {each.load:g}, allowed: rates above 0",
+                f"invalid value: {bad:g} at load {each.load:g}; expected rates above 0",
                 where="rate",
                 advice="leave loads without a rate out: they say nothing of the curve",
             )

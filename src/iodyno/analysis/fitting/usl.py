@@ -19,6 +19,7 @@ from iodyno.analysis.fitting.least_squares import Numbers
 from iodyno.analysis.interval import LEVEL
 from iodyno.analysis.queueing import scaling
 from iodyno.core.errors import ExperimentError
+from iodyno.core.invalid import invalid
 from iodyno.core.outcome import Estimate
 
 LOADS_LEAST = 5
@@ -147,9 +148,7 @@ def scale(
     knees = knees_of(found, share, coherent, extrapolate)
     for load in at:
         if not load > 0:
-            raise ExperimentError(
-                f"found {load:g}, allowed: loads above 0", where="--at", advice="--at 24,48"
-            )
+            raise ExperimentError(invalid(load, "loads above 0"), where="--at", advice="--at 24,48")
         if load > most:
             _refuse_beyond(load, most, knees["crossing"], extrapolate)
     grid = np.linspace(float(found.loads[0]), max([most, *at]), _GRID)
@@ -240,9 +239,9 @@ def knees_of(found: Fit, share: float, coherent: bool, extrapolate: bool) -> dic
 
     unit = found.model.parameters[0].unit
 
-    def known(value: Numbers, drawn: Numbers, definition: str) -> Estimate:
+    def known(value: Numbers, resampled: Numbers, definition: str) -> Estimate:
         if math.isfinite(float(value)):
-            return found.derived(value, drawn, "1", definition)
+            return found.derived(value, resampled, "1", definition)
         return nothing("1", "the curve is a line as far as it was measured: it has no knee")
 
     crossing = within(
@@ -274,8 +273,8 @@ def knees_of(found: Fit, share: float, coherent: bool, extrapolate: bool) -> dic
     if peak.missing:
         return knees | {"peak": peak, "peak_rate": nothing(unit, peak.missing)}
     value = scaling.greatest_rate(found.theta[0], sigma, kappa)
-    drawn = scaling.greatest_rate(lambdas, sigmas, kappas)
-    return knees | {"peak": peak, "peak_rate": found.derived(value, drawn, unit, "rate at the peak")}
+    resampled = scaling.greatest_rate(lambdas, sigmas, kappas)
+    return knees | {"peak": peak, "peak_rate": found.derived(value, resampled, unit, "rate at the peak")}
 
 
 def passed(crossing: Estimate, most: float) -> bool:

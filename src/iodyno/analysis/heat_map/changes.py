@@ -52,7 +52,7 @@ def find_changes(grid: Grid) -> tuple[Change, ...]:
     totals = grid.column_totals()[:-1] if grid.columns > 2 * LEAST_COLUMNS else grid.column_totals()
     found = []
     rates = [total / second for total in totals]
-    for name, compared, told in (
+    for name, compared, shown in (
         ("median", places[0], bounds[0]),
         ("p99", places[1], bounds[1]),
         ("rate", rates, rates),
@@ -63,7 +63,7 @@ def find_changes(grid: Grid) -> tuple[Change, ...]:
         borders = [0, *(cut for cut, _ in cuts), len(known)]
         for number, (cut, p) in enumerate(cuts):
             sides = known[borders[number] : cut], known[cut : borders[number + 2]]
-            before, after = (median(told[column] or 0.0 for column in side) for side in sides)
+            before, after = (median(shown[column] or 0.0 for column in side) for side in sides)
             if before != after and _differ(*(median(compared[column] or 0.0 for column in s) for s in sides)):
                 found.append(Change(begin + known[cut] * second, name, before, after, p))
     return tuple(sorted(found, key=lambda change: (change.at_s, SERIES.index(change.of))))

@@ -54,8 +54,8 @@ class Findings:
 
 def examine(grid: Grid) -> Findings:
     """Looks for everything in `grid`."""
-    told = resolutions_in(grid)
-    movements, bursts = find_movements(grid, told), find_bursts(grid)
+    resolutions = resolutions_in(grid)
+    movements, bursts = find_movements(grid, resolutions), find_bursts(grid)
     if movements:
         # Where a mode moves, the highest values are at one end of the time: that is the movement and no burst.
         begin = grid.begin_ns / 1e9
@@ -72,7 +72,7 @@ def examine(grid: Grid) -> Findings:
         "change_points": why_no_changes(grid),
     }
     return Findings(
-        modes_of(grid, told),
+        modes_of(grid, resolutions),
         movements,
         stripes,
         bursts,

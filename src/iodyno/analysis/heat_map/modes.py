@@ -24,7 +24,7 @@ from iodyno.analysis.heat_map.taut_string import Piece, dip, peaks, taut_string
 from iodyno.core.grid import Grid
 from iodyno.core.quantity import counted
 
-Told = Callable[[], Sequence[Resolution]]
+Resolutions = Callable[[], Sequence[Resolution]]
 ALPHA = 0.01
 """Level of every finder (chosen: five of them look at a grid, so that one in twenty of plain grids has a false finding)."""
 CRITICAL = ((0.5, 0.42), (0.2, 0.54), (0.1, 0.61), (0.05, 0.67), (0.01, 0.81), (0.001, 0.97))
@@ -94,11 +94,11 @@ def find_modes(
     edges: Sequence[float],
     *,
     log: bool = True,
-    told: Told | None = None,
+    resolutions: Resolutions | None = None,
     tested: bool = True,
 ) -> Modes:
     """The modes of counts a row, with the rows' edges; on a plain axis where `log` is off. Values below zero are not
-    taken on a logarithmic axis, but as they are. `told`: resolutions that the values may have, where rows do not show them.
+    taken on a logarithmic axis, but as they are. `resolutions`: those that the values may have, where rows do not show them.
     `tested`: the chance of such modes is asked for, too."""
     total = sum(counts)
     rows = [row for row, count in enumerate(counts) if count]
@@ -133,7 +133,7 @@ def find_modes(
         # Of as many, those of values that are known exactly are taken.
         each = [
             (pulled(resolution), not resolution.known_step)
-            for resolution in (told() if told else resolutions_of(counts, edges))
+            for resolution in (resolutions() if resolutions else resolutions_of(counts, edges))
         ]
         plain = (knots, share, x, string, least), True
         knots, share, x, string, least = min([plain, *each], key=lambda one: (len(peaks(one[0][3])), one[1]))[
@@ -164,7 +164,7 @@ def find_modes(
     return Modes(modes, p_of_dip(found, total), found, total, needed)
 
 
-def modes_of(grid: Grid, told: Told | None = None) -> Modes:
+def modes_of(grid: Grid, resolutions: Resolutions | None = None) -> Modes:
     """The modes of a grid: of its events by value where that is known, whatever the rows are, else of its rows.
 
     Rows by value are 128 an octave, and fewer where they are too many, or where most of them lie alone and no resolution says
@@ -174,15 +174,15 @@ def modes_of(grid: Grid, told: Told | None = None) -> Modes:
         return find_modes(grid.row_totals(), grid.edges, log=not grid.sub_second)
     an_octave = FINEST
     counts, edges = _rows_by_value(grid.by_value, an_octave)
-    told = told or resolutions_in(grid)
+    resolutions = resolutions or resolutions_in(grid)
     while an_octave > 8:
         occupied = sum(1 for count in counts if count)
         alone = 3 * occupied < 2 * len(counts) and sum(counts) >= 5 * occupied
-        if len(counts) <= MOST_ROWS and (not alone or (told and told())):
+        if len(counts) <= MOST_ROWS and (not alone or (resolutions and resolutions())):
             break
         an_octave //= 2
         counts, edges = _rows_by_value(grid.by_value, an_octave)
-    modes = find_modes(counts, edges, told=told)
+    modes = find_modes(counts, edges, resolutions=resolutions)
     zeros = counts[0] if edges[0] == 0 else 0
     if modes.found and 2 * zeros > modes.found[0].share * modes.events:
         # Its row is as high as the axis asks for, and holds zeros alone.
@@ -190,7 +190,7 @@ def modes_of(grid: Grid, told: Told | None = None) -> Modes:
     return modes
 
 
-def resolutions_in(grid: Grid) -> Told | None:
+def resolutions_in(grid: Grid) -> Resolutions | None:
     """The resolutions that the values of a grid may have, by their finest rows; found when asked for first."""
     return cache(lambda: resolutions_of(*_rows_by_value(grid.by_value, FINEST))) if grid.by_value else None
 
@@ -238,18 +238,19 @@ def _rows_by_value(
     return counts, edges
 
 
-def find_movements(grid: Grid, told: Told | None = None) -> tuple[Movement, ...]:
+def find_movements(grid: Grid, resolutions: Resolutions | None = None) -> tuple[Movement, ...]:
     """Modes that move over time: the trend of each over parts of the time, by Mann and Kendall's test.
 
     Mann, Econometrica 13 (1945) 245; the slope is the median of all pairs (Sen, JASA 63 (1968) 1379). Modes are those that most
     parts have in the same number, in ascending order.
     """
-    told = told or resolutions_in(grid)
+    resolutions = resolutions or resolutions_in(grid)
     windows = _parts(grid)
     if len(windows) < LEAST_WINDOWS:
         return ()
     parts = [
-        (middle, find_modes(counts, grid.edges, told=told, tested=False).found) for middle, counts in windows
+        (middle, find_modes(counts, grid.edges, resolutions=resolutions, tested=False).found)
+        for middle, counts in windows
     ]
     usual = sorted(len(modes) for _, modes in parts)[len(parts) // 2]
     same = [(at, modes) for at, modes in parts if len(modes) == usual]
@@ -328,7 +329,7 @@ def _critical(chance: float) -> float:
 
 
 def _knots(
-    counts: Sequence[int], edges: Sequence[float], rows: Sequence[int], told: Resolution | None
+    counts: Sequence[int], edges: Sequence[float], rows: Sequence[int], resolution: Resolution | None
 ) -> tuple[list[float], list[float]]:
     """Edges of the occupied rows with the share of events below each.
 
@@ -337,13 +338,13 @@ def _knots(
     """
     first, last = rows[0], rows[-1] + 1
     knots = list(edges[first : last + 1])
-    if told is not None:
+    if resolution is not None:
         # A row of zeros keeps its lower edge. What equals an edge is above it, but for the last one of all.
         closed = last == len(edges) - 1
         knots = [
-            knots[0] if knots[0] <= 0 else told.bottom(knots[0]),
-            *(told.border(edge) for edge in knots[1:-1]),
-            told.top(knots[-1]) if closed else told.border(knots[-1]),
+            knots[0] if knots[0] <= 0 else resolution.bottom(knots[0]),
+            *(resolution.border(edge) for edge in knots[1:-1]),
+            resolution.top(knots[-1]) if closed else resolution.border(knots[-1]),
         ]
     total, seen = sum(counts), 0
     below = [0.0]

@@ -41,7 +41,7 @@ WIDEST = 0.9
 _ROUNDING = 1e-6
 """Part by which a chance that is made of logarithms may be off, and more."""
 _FAR = 16
-"""How many rows lie between two that are tried one after the other (chosen: a tenth of an octave of the finest ones, or more)."""
+"""Number of rows between two that are tried one after the other (chosen: a tenth of an octave of the finest ones, or more)."""
 
 Row = tuple[float, float]
 Span = tuple[float, float, float]
@@ -101,30 +101,35 @@ def resolutions_of(counts: Sequence[int], edges: Sequence[float]) -> list[Resolu
 
 def _by_steps(rows: Sequence[Row]) -> Iterator[Resolution]:
     """Multiples of a decimal or binary step."""
+    evidence, mixed = _evidence(high - low for low, high in rows), _mixed(rows)
     for step in STEPS:
+        if evidence(step) > CHANCE * (1 + _ROUNDING):
+            return  # and the less, the finer the step is
         scale = _linear(step)
-        for found in _fitting(_spans(rows, scale), scale, CHANCE, (0.0,)):
+        for found in _fitting(_spans(mixed, scale), scale, CHANCE, (0.0,)):
             yield replace(found, known_step=True)
 
 
 def _by_octaves(rows: Sequence[Row]) -> Iterator[Resolution]:
     """Equal buckets an octave, told by an end or the middle. Whole numbers may be finer than a bucket's place is exact."""
+    mixed = _mixed(rows)
     for parts, unit in product(PARTS, OCTAVE_UNITS):
-        whole = [row for row in rows if row[0] >= 2 * parts * unit]
-        if len(whole) > 1:
-            scale = _octaves(parts, unit)
-            yield from _fitting(_spans(whole, scale), scale, CHANCE, (0.0, 0.5), around=False)
-            # The last whole number of a bucket is one below the next.
-            above = [(low + unit, high + unit) for low, high in whole]
-            for found in _fitting(_spans(above, scale), scale, CHANCE, (0.0,), around=False):
-                yield replace(found, place=1.0, unit=unit)
+        least, scale = 2 * parts * unit, _octaves(parts, unit)
+        if len(rows) < 2 or rows[-2][0] < least:
+            continue
+        # The last whole number of a bucket is one below the next.
+        for above, places in ((0.0, (0.0, 0.5)), (unit, (0.0,))):
+            whole = ((low + above, high + above) for low, high in mixed if low >= least)
+            for found in _fitting(_spans(whole, scale), scale, CHANCE, places, around=False):
+                yield replace(found, place=1.0, unit=unit) if above else found
 
 
 def _by_digits(rows: Sequence[Row]) -> Iterator[Resolution]:
     """Numbers of so many digits."""
+    mixed = _mixed(rows)
     for digits in DIGITS:
         scale = _digits(digits)
-        yield from _fitting(_spans(rows, scale), scale, CHANCE, (0.0,))
+        yield from _fitting(_spans(mixed, scale), scale, CHANCE, (0.0,))
 
 
 def _by_ratios(rows: Sequence[Row]) -> Iterator[Resolution]:
@@ -235,7 +240,7 @@ def _digits(digits: int) -> Scale:
     return number, value
 
 
-def _spans(rows: Sequence[Row], scale: Scale, *, rounded: bool = False) -> Iterator[Span]:
+def _spans(rows: Iterable[Row], scale: Scale, *, rounded: bool = False) -> Iterator[Span]:
     """The rows in numbers of buckets. `rounded`: the values were rounded to whole numbers after that."""
     number, _ = scale
     return ((number(low), number(high), _slack(number, low) if rounded else 0.0) for low, high in rows)

@@ -198,8 +198,8 @@ def _best_box(series: Sequence[float]) -> tuple[_Box, float, int] | None:
     unexplained = max(1 - best.explained, 1e-9)
     trials = len(frequencies) * BOXES
     p = min(1.0, f.sf(best.explained / unexplained * (n - 2), 1, n - 2) * trials)
-    told = best.frequency <= MOST_FREQUENCY and best.width <= MOST_WIDTH
-    return (best, p, trials) if told and p <= ALPHA and _most_cycles(roots, best) else None
+    in_range = best.frequency <= MOST_FREQUENCY and best.width <= MOST_WIDTH
+    return (best, p, trials) if in_range and p <= ALPHA and _most_cycles(roots, best) else None
 
 
 def _frequencies(columns: int) -> list[float]:

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import wraps
 
 from iodyno.analysis import arrivals, datagrams
 from iodyno.analysis.dataset import HostData, Reading, Trial
-from iodyno.analysis.observer import looked_ns
+from iodyno.analysis.observer import looked
 
 _TICK_NS = 10_000_000
 _TICKS_LEAST = 100
@@ -84,6 +85,20 @@ class View:
 SignalOf = Callable[[View], Signal]
 
 
+def once(signal: SignalOf) -> SignalOf:
+    """The signal, worked out once for each host of a trial: others are made of it."""
+
+    @wraps(signal)
+    def kept(view: View) -> Signal:
+        key = ("signal", signal.__name__)
+        known: tuple[Trial, Signal] | None = view.host.derived.get(key)
+        if known is None or known[0] is not view.trial:
+            known = view.host.derived[key] = view.trial, signal(view)
+        return known[1]
+
+    return kept
+
+
 def grown(
     host: HostData, sensor: str, compute: Callable[[Reading], float | None], *, unit: str = "1"
 ) -> Signal:
@@ -107,9 +122,7 @@ def of_window(host: HostData, value: float | None, sensor: str, why: str = "", *
 
 def total(reading: Reading, metric: str, labels: Iterable[str] | None = None) -> float | None:
     """Sum of a metric over its labels; None when it has none."""
-    of = reading.values.of(metric)
-    found = of.values() if labels is None else [of[label] for label in labels if label in of]
-    return float(sum(found)) if found else None
+    return reading.values.total(metric, labels)
 
 
 def nothing(view: View) -> Signal:
@@ -179,6 +192,7 @@ def _cpu_share(
     return grown(host, "cpu_times", lambda reading: of_ticks([reading]))
 
 
+@once
 def cpu_idle_least(view: View) -> Signal:
     """Idle share of the host's busiest CPU."""
     return _cpu_share(view, ("exact.idle_ns",), ("idle", "iowait"), min)
@@ -221,6 +235,7 @@ def steal_most(view: View) -> Signal:
     return grown(host, "cpu_times", of)
 
 
+@once
 def others_cpu(view: View) -> Signal:
     """Share of the host's CPUs that tasks of others have."""
     host = view.host
@@ -272,15 +287,15 @@ def own_code(view: View) -> Signal:
 def observer(view: View) -> Signal:
     """Share of one CPU that sensors and kernel programs of the measurement take."""
     host = view.host
-    values = {}
+    values, found, exact = {}, looked(host), host.readings.get("cpu_exact", {})
     for record in host.measured:
         if record.span_ns <= 0:
             continue
-        found = [readings[record.index] for readings in host.readings.values() if record.index in readings]
-        spent = float(sum(reading.cost_ns for reading in found))
-        if reading := host.readings.get("cpu_exact", {}).get(record.index):
+        cost_ns, span_ns = found.get(record.index, (0, 0))
+        spent = float(cost_ns)
+        if reading := exact.get(record.index):
             spent += total(reading, "exact.observer_ns") or 0.0
-        values[record.index] = spent / looked_ns(record.span_ns, found)
+        values[record.index] = spent / max(record.span_ns, span_ns)
     return Signal(values, "CPU", "every sensor") if values else absent("every sensor", "no record")
 
 
@@ -306,6 +321,7 @@ def thread_busiest(view: View) -> Signal:
     return grown(view.host, "threads", lambda r: over(total(r, "thread.busiest_run_ns"), r.span_ns))
 
 
+@once
 def run_delay(view: View) -> Signal:
     """Of the time in which the workers were ready to run, the share in which they waited for a CPU."""
 
@@ -317,11 +333,13 @@ def run_delay(view: View) -> Signal:
     return grown(view.host, "threads", of)
 
 
+@once
 def cpu_wait(view: View) -> Signal:
     """Mean share of the interval in which a worker was ready and waited for a CPU."""
     return _threads(view, "wait")
 
 
+@once
 def asleep(view: View) -> Signal:
     """Mean share of the interval in which a worker slept: it neither ran nor was ready to."""
     run, wait = _threads(view, "run"), cpu_wait(view)
@@ -364,6 +382,7 @@ def cpu_free_least(view: View) -> Signal:
     return Signal(values, "1", "cpu_exact, threads" if _has_exact(view) else "cpu_times, threads")
 
 
+@once
 def in_call(view: View) -> Signal:
     """Share of the measured window in which a connection had an operation in flight (Little's law, X R / N)."""
     host = view.host
@@ -393,6 +412,7 @@ def pausing(view: View) -> Signal:
     )
 
 
+@once
 def blocked(view: View) -> Signal:
     """Share of the interval in which a worker slept inside its calls at least: asleep less what is outside calls."""
     slept, calling = asleep(view), in_call(view)

@@ -49,27 +49,29 @@ def device_busy(view: View) -> Signal:
 
 def device_depth(view: View) -> Signal:
     """Reads and writes in flight at the device on average, a flush as one write."""
-    return _of_device(view, *devices.UNDER_WAY)
+    return _of_device(view, *devices.IN_FLIGHT)
 
 
 def in_device(view: View) -> Signal:
     """Operations in flight at the device over those that the load has in flight (Little's law): what is missing waits above the
-    device, as in a control group that holds it back. Only where the device moves what the load does: half as much to twice.
+    device, as in a control group that holds it back. Only where the device moves what the load does: half as much to twice. A
+    direction that the load does not move is that of others, such as the kernel's writing back: it is left out.
     """
     if has_roles(view):
         return absent("experiment", "a server lies between the load and the device")
-    moved = classes.bytes_per_s(view.trial).value
-    at_device = [
-        devices.per_second(view.trial, view.host.name, f"disk.{way}_bytes") for way in ("read", "write")
-    ]
+    by_way = {way: classes.bytes_per_s(view.trial, name=way).value for way in ("read", "write")}
+    # Operations of a file program have names of their own: both directions may be the load's.
+    ways = [way for way, bytes_per_s in by_way.items() if bytes_per_s] or list(by_way)
+    moved = sum(by_way[way] or 0.0 for way in ways) or classes.bytes_per_s(view.trial).value
+    at_device = [devices.per_second(view.trial, view.host.name, f"disk.{way}_bytes") for way in ways]
     if not moved or any(way.value is None for way in at_device):
         return absent(devices.SENSOR, at_device[0].missing or "the load moved nothing")
     if not 0.5 <= sum(way.value or 0.0 for way in at_device) / moved <= 2:
         return absent(devices.SENSOR, "what the load moves is not what the device moves")
     done, time_ns = classes.operations_per_s(view.trial).value, classes.service_time_mean(view.trial).value
-    under_way = done * time_ns / 1e9 if done and time_ns else None
-    depth = devices.depth(view.trial, view.host.name).value
-    ratio = depth / under_way if under_way and depth is not None else None
+    in_flight = done * time_ns / 1e9 if done and time_ns else None
+    depth = devices.depth(view.trial, view.host.name, ways).value
+    ratio = depth / in_flight if in_flight and depth is not None else None
     return signals.of_window(view.host, ratio, f"{devices.SENSOR}, records", "nothing was in flight")
 
 

@@ -63,13 +63,14 @@ def of_signals(
     """Judge what limits, by signals named with their host. `ends`: the host of each role."""
     suspects: list[Suspect] = []
     unseen: list[tuple[str, str]] = []
+    looks: dict[tuple[str, int], _Look] = {}
     # An interval of which not everything is known does not speak for anything: it is one of the measured window all the same.
     measured: dict[str, set[int]] = {}
     for name, signal in found.items():
         measured.setdefault(name.rpartition(".")[0], set()).update(signal.values)
     for rule in rules:
         for role in rule.ends:
-            suspect, lacks = _look(rule, role, ends[role], found, measured)
+            suspect, lacks = _look(rule, role, ends[role], found, measured, looks)
             unseen += lacks
             if suspect is not None:
                 suspects.append(suspect)
@@ -137,45 +138,57 @@ def _each_once(unseen: Sequence[tuple[str, str]]) -> tuple[str, ...]:
     )
 
 
+class _Look:
+    """A criterion held against its signal: the intervals in which it holds, those in which it comes near, and the evidence."""
+
+    def __init__(self, name: str, criterion: Criterion, signal: Signal, windows: int) -> None:
+        values = signal.values
+        self.holding = {window for window, value in values.items() if criterion.holds(value)}
+        self.nearing = {window for window, value in values.items() if criterion.nears(value)}
+        self.evidence = Evidence(
+            signal=name,
+            value=median(values.values()),
+            unit=signal.unit,
+            threshold=criterion.threshold,
+            above=criterion.above,
+            over=len(self.holding),
+            windows=windows,
+            source=signal.source,
+            cite=criterion.cite,
+        )
+
+
 def _look(
-    rule: Rule, role: str, host: str, known: Mapping[str, Signal], measured: Mapping[str, set[int]]
+    rule: Rule,
+    role: str,
+    host: str,
+    known: Mapping[str, Signal],
+    measured: Mapping[str, set[int]],
+    looks: dict[tuple[str, int], _Look],
 ) -> tuple[Suspect | None, Sequence[tuple[str, str]]]:
     """The suspect that a rule makes of one end, None when it cannot be looked at; and what could not be, with the reason.
-    `measured`: the intervals of each host.
+    `measured`: the intervals of each host; `looks`: criteria that were looked at, which several rules have.
     """
     name = f"{host}.{rule.limiter}" if LIMITERS[rule.limiter].per_host else rule.limiter
     found = [(criterion, known[f"{host}.{criterion.name}"]) for criterion in rule.criteria_at(role)]
     lacking = [signal for _, signal in found if not signal.values]
     if lacking:
         return None, [(name, signal.missing or "") for signal in lacking if signal.source != "experiment"]
-    windows = sorted(set.intersection(*(set(signal.values) for _, signal in found)))
-    if not windows:
+    if not set.intersection(*(set(signal.values) for _, signal in found)):
         return None, [(name, "its signals have no interval in common")]
     all_of_them = len(measured[host])
-    weights = [_weight(found, window) for window in windows]
+    for criterion, signal in found:
+        key = f"{host}.{criterion.name}", id(criterion)
+        if key not in looks:
+            looks[key] = _Look(key[0], criterion, signal, all_of_them)
+    mine = [looks[f"{host}.{criterion.name}", id(criterion)] for criterion, _ in found]
+    held = set.intersection(*(look.holding for look in mine))
+    near = set.intersection(*(look.nearing for look in mine)) - held
     evidence = tuple(
-        Evidence(
-            signal=f"{host}.{criterion.name}",
-            value=median(signal.values.values()),
-            unit=signal.unit,
-            threshold=criterion.threshold,
-            above=criterion.above,
-            over=sum(criterion.holds(value) for value in signal.values.values()),
-            windows=all_of_them,
-            source=signal.source,
-            cite=criterion.cite,
-        )
-        for criterion, signal in found
-        if signal.source != NEVER
+        look.evidence for look, (_, signal) in zip(mine, found, strict=True) if signal.source != NEVER
     )
-    return Suspect(name, sum(weights) / all_of_them, weights.count(1.0) / all_of_them, evidence), ()
-
-
-def _weight(found: Sequence[tuple[Criterion, Signal]], window: int) -> float:
-    values = [(criterion, signal.values[window]) for criterion, signal in found]
-    if all(criterion.holds(value) for criterion, value in values):
-        return 1.0
-    return NEAR_SCORE if all(criterion.nears(value) for criterion, value in values) else 0.0
+    score = (len(held) + NEAR_SCORE * len(near)) / all_of_them
+    return Suspect(name, score, len(held) / all_of_them, evidence), ()
 
 
 def _ranked(suspects: Sequence[Suspect]) -> tuple[Suspect, ...]:

@@ -55,7 +55,9 @@ def covered_distance_m(
     """
     _check(credits_, frame_time_s, 0.0)
     if not (math.isfinite(speed_m_per_s) and speed_m_per_s > 0):
-        raise ExperimentError(f"found a speed of {speed_m_per_s:g} m/s, allowed: above 0", where="credits")
+        raise ExperimentError(
+            f"invalid value: a speed of {speed_m_per_s:g} m/s; expected above 0", where="credits"
+        )
     return (credits_ - 1 if own_time else credits_) * frame_time_s * speed_m_per_s / 2
 
 
@@ -86,7 +88,8 @@ def credit_flow(
     if credits_ < credits_for(frame_time_s, round_trip_s):
         if credits_ > MOST_SERVERS:
             raise ExperimentError(
-                f"found {credits_} credits that do not cover the round trip, allowed: {MOST_SERVERS} at most",
+                f"invalid value: {credits_} credits that do not cover the round trip; expected "
+                f"{MOST_SERVERS} at most",
                 where=model,
             )
         held = mdc(arrival_rate_per_s, frame_time_s + round_trip_s, credits_)
@@ -117,5 +120,5 @@ def _check(credits_: int, frame_time_s: float, round_trip_s: float) -> None:
     check_service(frame_time_s, "credits")
     if not (math.isfinite(round_trip_s) and round_trip_s >= 0):
         raise ExperimentError(
-            f"found a round trip of {round_trip_s:g} s, allowed: 0 or more", where="credits"
+            f"invalid value: a round trip of {round_trip_s:g} s; expected 0 or more", where="credits"
         )

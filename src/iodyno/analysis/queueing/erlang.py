@@ -56,7 +56,7 @@ def erlang_c(servers: int, offered_load: float) -> float:
     blocked = erlang_b(servers, offered_load)
     if offered_load >= servers:
         raise ExperimentError(
-            f"found a load of {offered_load:g} servers on {servers}, allowed: below their number",
+            f"invalid value: a load of {offered_load:g} servers on {servers}; expected below their number",
             advice="more servers, or erlang_b where those that find no server are lost",
         )
     free = (servers - offered_load) / servers
@@ -70,7 +70,9 @@ def servers_for_waiting(offered_load: float, waiting_ratio: float) -> int:
     """
     _check(0, offered_load)
     if not 0 < waiting_ratio <= 1:
-        raise ExperimentError(f"found {waiting_ratio!r} as the share that waits, allowed: above 0, at most 1")
+        raise ExperimentError(
+            f"invalid value: {waiting_ratio!r} as the share that waits; expected above 0, at most 1"
+        )
     servers = max(1, math.floor(offered_load) + 1)
     inverse = 1 / erlang_b(servers, offered_load) if offered_load else math.inf
     while not math.isinf(inverse):
@@ -85,6 +87,8 @@ def servers_for_waiting(offered_load: float, waiting_ratio: float) -> int:
 
 def _check(servers: int, offered_load: float) -> None:
     if servers < 0:
-        raise ExperimentError(f"found {servers} servers, allowed: 0 or more")
+        raise ExperimentError(f"invalid value: {servers} servers; expected 0 or more")
     if not (math.isfinite(offered_load) and offered_load >= 0):
-        raise ExperimentError(f"found a load of {offered_load} servers, allowed: a finite number, 0 or more")
+        raise ExperimentError(
+            f"invalid value: a load of {offered_load} servers; expected a finite number, 0 or more"
+        )

@@ -40,11 +40,14 @@ def quorum_of(servers: int, service_time_s: float, quorum: int | None = None) ->
     check_count(servers, "servers", model)
     check_count(needed, "answers", model)
     if servers > MOST_SERVERS:
-        raise ExperimentError(f"found {servers} servers, allowed: {MOST_SERVERS} at most", where=model)
+        raise ExperimentError(
+            f"invalid value: {servers} servers; expected {MOST_SERVERS} at most", where=model
+        )
     check_service(service_time_s, model)
     if needed > servers:
         raise ExperimentError(
-            f"found a quorum of {needed} of {servers} servers, allowed: {servers} at most", where=model
+            f"invalid value: a quorum of {needed} of {servers} servers; expected {servers} at most",
+            where=model,
         )
     mean_s = service_time_s * math.fsum(1 / left for left in range(servers - needed + 1, servers + 1))
 
@@ -82,7 +85,9 @@ def fork_join(arrival_rate_per_s: float, service_time_s: float, servers: int) ->
     """
     check_count(servers, "servers", "fork-join")
     if servers > MOST_SERVERS:
-        raise ExperimentError(f"found {servers} servers, allowed: {MOST_SERVERS} at most", where="fork-join")
+        raise ExperimentError(
+            f"invalid value: {servers} servers; expected {MOST_SERVERS} at most", where="fork-join"
+        )
     one = mm1(arrival_rate_per_s, service_time_s)
     busy, single_s = one.utilisation or 0.0, one.response_time_s
     if servers == 1:

@@ -42,7 +42,7 @@ def utilisation(throughput_per_s: float, service_time_s: float, servers: int = 1
     """
     _check(throughput_per_s=throughput_per_s, service_time_s=service_time_s)
     if servers < 1:
-        raise ExperimentError(f"found {servers} servers, allowed: 1 or more")
+        raise ExperimentError(f"invalid value: {servers} servers; expected 1 or more")
     return throughput_per_s * service_time_s / servers
 
 
@@ -72,7 +72,8 @@ def servers_needed(throughput_per_s: float, service_time_s: float, target_utilis
     _check(throughput_per_s=throughput_per_s, service_time_s=service_time_s)
     if not 0 < target_utilisation <= 1:
         raise ExperimentError(
-            f"found a target utilisation of {target_utilisation:g}, allowed: above 0, to 1", advice="0.7"
+            f"invalid value: a target utilisation of {target_utilisation:g}; expected above 0, to 1",
+            advice="0.7",
         )
     # What is a whole number but for a rounding error needs no further server.
     return max(1, math.ceil(throughput_per_s * service_time_s / target_utilisation * (1 - 1e-12)))
@@ -85,7 +86,9 @@ def saturation_population(cycle_s: float, greatest_demand_s: float) -> float:
     """
     _check(cycle_s=cycle_s)
     if not (math.isfinite(greatest_demand_s) and greatest_demand_s > 0):
-        raise ExperimentError(f"found {greatest_demand_s:g} s as the greatest demand, allowed: above 0")
+        raise ExperimentError(
+            f"invalid value: {greatest_demand_s:g} s as the greatest demand; expected above 0"
+        )
     return cycle_s / greatest_demand_s
 
 
@@ -107,5 +110,5 @@ def _check(**arguments: float) -> None:
     for name, value in arguments.items():
         if not (math.isfinite(value) and value >= 0):
             raise ExperimentError(
-                f"found {value:g} as {name.replace('_', ' ')}, allowed: a finite number, 0 or more"
+                f"invalid value: {value:g} as {name.replace('_', ' ')}; expected a finite number, 0 or more"
             )

@@ -73,7 +73,8 @@ def md1k(arrival_rate_per_s: float, service_time_s: float, capacity: int) -> Sta
     offered = arrival_rate_per_s * service_time_s
     if offered > MOST_OFFERED:
         raise ExperimentError(
-            f"found an offered load of {offered:.6g}, allowed: {MOST_OFFERED} times what the server can do, at most",
+            f"invalid value: an offered load of {offered:.6g}; expected {MOST_OFFERED} times what "
+            "the server can do, at most",
             where=model,
             advice="beyond it all but 1 / load is lost",
         )

@@ -34,7 +34,7 @@ def mdc(arrival_rate_per_s: float, service_time_s: float, servers: int) -> Stati
     offered = check_open(arrival_rate_per_s, service_time_s, servers, model)
     if servers > MOST_SERVERS:
         raise ExperimentError(
-            f"found {servers} servers, allowed: {MOST_SERVERS} at most",
+            f"invalid value: {servers} servers; expected {MOST_SERVERS} at most",
             where=model,
             advice="ggc --service-scv 0, an approximation that is good for many servers",
         )

@@ -32,7 +32,8 @@ def mmck(arrival_rate_per_s: float, service_time_s: float, servers: int, capacit
     check_rate(arrival_rate_per_s, model)
     if capacity < servers:
         raise ExperimentError(
-            f"found {capacity} places in the system for {servers} servers, allowed: as many as servers, or more",
+            f"invalid value: {capacity} places in the system for {servers} servers; expected as "
+            "many as servers, or more",
             where=model,
             advice="places count those in service too; K = servers has no waiting room (Erlang B)",
         )

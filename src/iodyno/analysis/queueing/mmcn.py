@@ -41,13 +41,14 @@ def engset(
     check_count(places, "places", model)
     if places < servers:
         raise ExperimentError(
-            f"found {places} places in the system for {servers} servers, allowed: as many as servers, or more",
+            f"invalid value: {places} places in the system for {servers} servers; expected as "
+            "many as servers, or more",
             where=model,
         )
     # So short a time that attempts per second are beyond all doubles is none either.
     if places < population and not think_time_s > population * 1e-300:
         raise ExperimentError(
-            f"found a think time of {think_time_s:g} s with fewer places than clients, allowed: above 0",
+            f"invalid value: a think time of {think_time_s:g} s with fewer places than clients; expected above 0",
             where=model,
             advice="a think time, or M/M/c//N, where clients wait",
         )
@@ -67,7 +68,9 @@ def _of(
     check_count(servers, "servers", model)
     check_service(service_time_s, model)
     if not (math.isfinite(think_time_s) and think_time_s >= 0):
-        raise ExperimentError(f"found a think time of {think_time_s:g} s, allowed: 0 or more", where=model)
+        raise ExperimentError(
+            f"invalid value: a think time of {think_time_s:g} s; expected 0 or more", where=model
+        )
     states = _states(population, think_time_s, service_time_s, servers, places)
     found = _states(population - 1, think_time_s, service_time_s, servers, min(places, population - 1))
     busy = math.fsum(min(n, servers) * p for n, p in enumerate(states))

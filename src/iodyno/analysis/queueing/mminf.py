@@ -19,12 +19,12 @@ def mminf(arrival_rate_per_s: float, service_time_s: float) -> StationResult:
     """
     check_service(service_time_s, "M/M/inf")
     check_rate(arrival_rate_per_s, "M/M/inf")
-    under_way = arrival_rate_per_s * service_time_s
+    in_system = arrival_rate_per_s * service_time_s
 
     def probability(customers: int) -> float:
-        if under_way == 0:
+        if in_system == 0:
             return 1.0 if customers == 0 else 0.0
-        return math.exp(customers * math.log(under_way) - under_way - math.lgamma(customers + 1))
+        return math.exp(customers * math.log(in_system) - in_system - math.lgamma(customers + 1))
 
     return StationResult(
         model="M/M/inf",
@@ -36,7 +36,7 @@ def mminf(arrival_rate_per_s: float, service_time_s: float) -> StationResult:
         response_time_s=service_time_s,
         waiting_time_s=0.0,
         queue_length=0.0,
-        number_in_system=under_way,
+        number_in_system=in_system,
         method=METHOD,
         waiting=Times(lambda _: 0.0, service_time_s),
         response=Times(lambda t: math.exp(-t / service_time_s), service_time_s),

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iodyno.core.errors import ExperimentError
+from iodyno.core.invalid import invalid
 
 Times = NDArray[np.float64]
 FORMS = "constant, exponential, erlang(4), hyperexponential(4), lognormal(2)"
@@ -51,7 +52,7 @@ def erlang(mean_s: float, stages: int) -> Law:
     mean_s = _positive(mean_s)
     if stages < 1:
         raise ExperimentError(
-            f"found {stages} stages, allowed: 1 or more", where="erlang", advice="erlang(4)"
+            f"invalid value: {stages} stages; expected 1 or more", where="erlang", advice="erlang(4)"
         )
     return Law(
         f"erlang({stages})",
@@ -69,7 +70,7 @@ def hyperexponential(mean_s: float, scv: float) -> Law:
     mean_s = _positive(mean_s)
     if not (math.isfinite(scv) and scv >= 1):
         raise ExperimentError(
-            f"found an SCV of {scv:g}, allowed: 1 or more",
+            f"invalid value: an SCV of {scv:g}; expected 1 or more",
             where="hyperexponential",
             advice="below 1, take erlang(stages), with an SCV of 1 / stages",
         )
@@ -87,7 +88,9 @@ def lognormal(mean_s: float, scv: float) -> Law:
     mean_s = _positive(mean_s)
     if not (math.isfinite(scv) and scv > 0):
         raise ExperimentError(
-            f"found an SCV of {scv:g}, allowed: above 0", where="lognormal", advice="take `constant` for 0"
+            f"invalid value: an SCV of {scv:g}; expected above 0",
+            where="lognormal",
+            advice="take `constant` for 0",
         )
     variance = math.log1p(scv)
     middle = math.log(mean_s) - variance / 2
@@ -129,12 +132,14 @@ def law(written: str, mean_s: float) -> Law:
             return (hyperexponential if name == "hyperexponential" else lognormal)(mean_s, float(number))
     except ValueError:
         pass
-    raise ExperimentError(f"found {written!r}, allowed: {FORMS}", where="law", advice="exponential")
+    raise ExperimentError(invalid(written, FORMS), where="law", advice="exponential")
 
 
 def _positive(mean_s: float) -> float:
     if not (math.isfinite(mean_s) and mean_s > 0):
         raise ExperimentError(
-            f"found a mean of {mean_s:g} s, allowed: above 0", where="law", advice="give a time such as 1ms"
+            f"invalid value: a mean of {mean_s:g} s; expected above 0",
+            where="law",
+            advice="give a time such as 1ms",
         )
     return float(mean_s)

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iodyno.core.errors import ExperimentError
+from iodyno.core.invalid import invalid
 
 Numbers = NDArray[np.float64]
 Number = float | Numbers
@@ -86,7 +87,7 @@ def marginal(sigma: Number, kappa: Number, share: float) -> Numbers:
     """
     if not 0 < share < 1:
         raise ExperimentError(
-            f"found {share:g}, allowed: more than 0 and less than 1",
+            invalid(share, "more than 0 and less than 1"),
             where="share of the marginal gain",
             advice="0.1 is where a further client adds a tenth of what the first one has",
         )

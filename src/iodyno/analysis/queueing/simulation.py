@@ -126,7 +126,7 @@ def station(
     _whole(servers, "servers")
     if places is not None and places < servers:
         raise ExperimentError(
-            f"found {places} places for {servers} servers, allowed: as many places as servers, or more",
+            f"invalid value: {places} places for {servers} servers; expected as many places as servers, or more",
             where="places",
             advice="places count who is in service, too",
         )
@@ -210,7 +210,7 @@ def tandem(
     """
     if not services or len(services) != len(places):
         raise ExperimentError(
-            f"found {len(places)} numbers of places for {len(services)} stations",
+            f"invalid value: {len(places)} numbers of places; expected one for each of {len(services)} stations",
             where="places",
             advice="give one for each station, in their order",
         )
@@ -457,11 +457,15 @@ def _stable(utilisation: float) -> None:
 
 def _check(holds: bool, what: str, found: float, allowed: str, advice: str) -> None:
     if not holds:
-        raise ExperimentError(f"{what} is {found:g}, allowed: {allowed}", where=what, advice=advice)
+        raise ExperimentError(
+            f"invalid value {found:g} for {what}: expected {allowed}", where=what, advice=advice
+        )
 
 
 def _whole(count: int, what: str, most: int = MOST_COUNT) -> None:
     if count < 1:
-        raise ExperimentError(f"found {count} {what}, allowed: 1 or more", where=what, advice=f"{what} 8")
+        raise ExperimentError(
+            f"invalid value: {count} {what}; expected 1 or more", where=what, advice=f"{what} 8"
+        )
     if count > most:
-        raise ExperimentError(f"found {count} {what}, allowed: {most} at most", where=what)
+        raise ExperimentError(f"invalid value: {count} {what}; expected {most} at most", where=what)

@@ -89,7 +89,9 @@ def check_service(service_time_s: float, model: str) -> None:
     """Raises ExperimentError unless the service time is a finite number of seconds above 0."""
     if not (math.isfinite(service_time_s) and service_time_s > 0):
         raise ExperimentError(
-            f"found a service time of {service_time_s:g} s, allowed: above 0", where=model, advice="127us"
+            f"invalid value: a service time of {service_time_s:g} s; expected above 0",
+            where=model,
+            advice="127us",
         )
 
 
@@ -97,7 +99,7 @@ def check_rate(arrival_rate_per_s: float, model: str) -> None:
     """Raises ExperimentError unless the rate is a finite number per second, 0 or more."""
     if not (math.isfinite(arrival_rate_per_s) and arrival_rate_per_s >= 0):
         raise ExperimentError(
-            f"found a load of {arrival_rate_per_s:g} arrivals/s, allowed: 0 or more",
+            f"invalid value: a load of {arrival_rate_per_s:g} arrivals/s; expected 0 or more",
             where=model,
             advice="a rate or a utilisation of 0 or more",
         )
@@ -106,22 +108,25 @@ def check_rate(arrival_rate_per_s: float, model: str) -> None:
 def check_count(count: int, noun: str, model: str, least: int = 1) -> None:
     """Raises ExperimentError unless `count` of `noun` is a whole number of `least` or more, and no more than MOST_COUNT."""
     if isinstance(count, bool) or not isinstance(count, int) or count < least:
-        raise ExperimentError(f"found {count!r} {noun}, allowed: a whole number from {least} on", where=model)
+        raise ExperimentError(
+            f"invalid value: {count!r} {noun}; expected a whole number from {least} on", where=model
+        )
     if count > MOST_COUNT:
-        raise ExperimentError(f"found {count} {noun}, allowed: {MOST_COUNT} at most", where=model)
+        raise ExperimentError(f"invalid value: {count} {noun}; expected {MOST_COUNT} at most", where=model)
 
 
 def check_squared_cv(squared_cv: float, noun: str, model: str) -> None:
     """Raises ExperimentError unless the squared coefficient of variation is a number from 0 to MOST_SQUARED_CV."""
     if squared_cv > MOST_SQUARED_CV:
         raise ExperimentError(
-            f"found {squared_cv:g} as the squared coefficient of variation of {noun}, allowed: {MOST_SQUARED_CV:g} at most",
+            f"invalid value: {squared_cv:g} as the squared coefficient of variation of {noun}; "
+            f"expected {MOST_SQUARED_CV:g} at most",
             where=model,
             advice="variance / mean^2 as measured",
         )
     if not squared_cv >= 0:
         raise ExperimentError(
-            f"found {squared_cv:g} as the squared coefficient of variation of {noun}, allowed: 0 or more",
+            f"invalid value: {squared_cv:g} as the squared coefficient of variation of {noun}; expected 0 or more",
             where=model,
             advice="0 for constant, 1 for exponential times, or variance / mean^2 as measured",
         )

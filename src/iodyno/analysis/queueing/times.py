@@ -42,7 +42,8 @@ class Times:
         """The least time in seconds that a share `p` of all does not exceed. Raises ExperimentError unless 0 < p < 1."""
         if not 0 < p < 1:
             raise ExperimentError(
-                f"found {p!r} as a quantile, allowed: between 0 and 1", advice="0.99 for the 99 % quantile"
+                f"invalid value: {p!r} as a quantile; expected between 0 and 1",
+                advice="0.99 for the 99 % quantile",
             )
         return self.shift_s + _where_survival_falls_to(1 - p, self.survival, self.scale_s)
 

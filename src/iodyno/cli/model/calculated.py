@@ -85,14 +85,14 @@ def _open(
     spread = asked["service_scv"]
     if spread is None:
         raise ExperimentError(
-            "not given, needed: the variation of G", where="--service-scv", advice="--service-scv 4"
+            "missing value: expected the variation of G", where="--service-scv", advice="--service-scv 4"
         )
     if form.written == "M/G/1":
         return [mg1(load, service_s, spread) for load in loads], [], []
     of_arrivals = asked["arrival_scv"]
     if queue.arrivals == "M" and of_arrivals != 1:
         raise ExperimentError(
-            f"found {of_arrivals:g} with M, allowed: 1", where="--arrival-scv", advice="G/G/c"
+            f"invalid value: {of_arrivals:g} with M; expected 1", where="--arrival-scv", advice="G/G/c"
         )
     bounds = [waiting_bounds_s(load, service_s, c, of_arrivals, spread) for load in loads]
     more: list[Row] = [{"waiting_least_s": low, "waiting_greatest_s": high} for low, high in bounds]
@@ -117,9 +117,7 @@ def _closed(
 ) -> tuple[list[StationResult], list[Row], list[str]]:
     """Clients that think and ask; with fewer places than clients some are turned away, and think again."""
     if (queue.clients is None) == (asked["population"] is None):
-        raise ExperimentError(
-            "found the clients twice, allowed: in the notation or here", where="--population"
-        )
+        raise ExperimentError("duplicate number of clients: the notation has one", where="--population")
     clients = (
         [queue.clients]
         if queue.clients is not None
@@ -175,12 +173,13 @@ def round_trip_s(asked: Mapping[str, Any]) -> float:
     """--round-trip, or what --distance makes of it. Raises ExperimentError unless just one of them is there."""
     trip_s, distance_km = asked["round_trip_s"], asked["distance_km"]
     if (trip_s is None) == (distance_km is None):
-        found = (
-            "neither --round-trip nor --distance"
-            if distance_km is None
-            else "both --round-trip and --distance"
+        both = distance_km is not None
+        what = (
+            "--round-trip cannot be used with --distance"
+            if both
+            else "missing option --round-trip or --distance"
         )
-        raise ExperimentError(f"found {found}, allowed: one of them", advice="--distance 2")
+        raise ExperimentError(what, advice="--distance 2")
     if distance_km is not None and not distance_km >= 0:
-        raise ExperimentError(f"found {distance_km:g} km, allowed: 0 or more", where="--distance")
+        raise ExperimentError(f"invalid value: {distance_km:g} km; expected 0 or more", where="--distance")
     return float(trip_s) if trip_s is not None else 2000 * distance_km / LIGHT_IN_FIBRE_M_PER_S

@@ -16,6 +16,7 @@ from iodyno.cli.given import given
 from iodyno.cli.number import NUMBER, NumberRange
 from iodyno.core import quantity
 from iodyno.core.errors import ExperimentError
+from iodyno.core.invalid import invalid
 from iodyno.core.quantity import counted
 
 if TYPE_CHECKING:
@@ -214,8 +215,8 @@ def _published(
     derived, needed = _derive(model, asked)
     terms = _factored(model, asked)
     if as_json:
-        told = published_json(model, terms, derived, needed)
-        click.echo(json.dumps(told, indent=2, ensure_ascii=False, allow_nan=False))
+        content = published_json(model, terms, derived, needed)
+        click.echo(json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False))
         return
     _show_factored(model, asked, terms)
     if derived or needed:
@@ -239,7 +240,7 @@ def _factored(model: CostModel, asked: Asked) -> tuple[FactoredTerm, ...]:
     names = [factor.name for factor in (coding.factor for coding in model.formula.codings.values())]
     for name in asked.keep or ():
         if name not in names:
-            raise ExperimentError(f"found {name!r}, allowed: {', '.join(names)}", where="--keep")
+            raise ExperimentError(invalid(name, ", ".join(names)), where="--keep")
     try:
         return factored(model, asked.per, asked.keep)
     except ExperimentError:
@@ -278,14 +279,14 @@ def _data(
 ) -> CostData:
     if (campaign is None) == (own is None):
         raise ExperimentError(
-            "found a campaign and --csv" if campaign else "found neither a campaign nor --csv",
+            "a campaign cannot be used with --csv" if campaign else "missing: a campaign, or --csv",
             where="CAMPAIGN",
             advice="one of them",
         )
     left = formula.partition("~")[0].strip() if formula and "~" in formula else ""
     if left and outcome and left != outcome:
         raise ExperimentError(
-            f"found {left!r} in --formula and {outcome!r} in --outcome",
+            f"invalid value {outcome!r}: --formula has {left!r}",
             where="--outcome",
             advice="one of them",
         )
@@ -351,7 +352,9 @@ def _derive(
         if pair:
             above, slash, below = pair.partition("/")
             if not slash:
-                raise ExperimentError(f"found {written!r}", where="--ratio", advice=f"{factor}=a/b")
+                raise ExperimentError(
+                    invalid(written, "two words of one factor"), where="--ratio", advice=f"{factor}=a/b"
+                )
             levels = (above.strip(), below.strip())
         rest = {name: level for name, level in asked.at.items() if name != factor.strip()}
         found.append(ratio_of_levels(model, factor.strip(), rest, levels=levels, **options))
@@ -421,7 +424,7 @@ def _levels(written: str) -> dict[str, str]:
         name, equals, level = (piece.strip() for piece in part.partition("="))
         if not equals or not name or not level:
             raise ExperimentError(
-                f"found {part!r}, allowed: NAME=LEVEL", where="--at", advice="--at 'read=50%,protocol=tcp'"
+                invalid(part, "NAME=LEVEL"), where="--at", advice="--at 'read=50%,protocol=tcp'"
             )
         if name in found:
             raise ExperimentError(f"{name} stands there twice", where="--at")
@@ -444,6 +447,6 @@ def _share(written: str | None) -> float | None:
     match = re.fullmatch(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*%\s*", written)
     if match is None:
         raise ExperimentError(
-            f"found {written!r}, allowed: a share in per cent", where="--target-utilisation", advice="70%"
+            invalid(written, "a share in per cent"), where="--target-utilisation", advice="70%"
         )
     return float(match[1]) / 100

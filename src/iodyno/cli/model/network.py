@@ -19,6 +19,7 @@ from iodyno.cli.model.options import numbers
 from iodyno.cli.model.rows import show_json
 from iodyno.cli.number import SEED
 from iodyno.core.errors import ExperimentError
+from iodyno.core.invalid import invalid
 from iodyno.core.network import Class, ClosedClass, Network
 from iodyno.formats.given_file import read_given
 from iodyno.formats.network_file import parse_network
@@ -48,7 +49,7 @@ def _whole_numbers(
     found = numbers()(ctx, option, ",".join(parts))
     if any(n.denominator != 1 or n < 1 for n in found):
         raise ExperimentError(
-            f"found {written!r}, allowed: whole numbers of 1 job or more",
+            invalid(written, "whole numbers of 1 job or more"),
             where=option.opts[0],
             advice="1:100:10",
         )
@@ -131,17 +132,13 @@ def command(
         raise ExperimentError("it is for --simulate", where=option, advice=f"{option} with --simulate")
     if populations is None and rates is None:
         if of_class is not None:
-            raise ExperimentError(
-                "there is nothing for it to choose, allowed: with --population or --rate", where="--class"
-            )
+            raise ExperimentError("can only be used with --population or --rate", where="--class")
         _show(solve(network, method), as_json, [float(p) for p in percents] if simulate else [], seed)
         return
     if simulate:
-        raise ExperimentError(
-            "found it with a range of loads, allowed: at the load of the model file", where="--simulate"
-        )
+        raise ExperimentError("cannot be used with a range of loads", where="--simulate")
     if populations is not None and rates is not None:
-        raise ExperimentError("found --population and --rate, allowed: one of them", where="--rate")
+        raise ExperimentError("--population cannot be used with --rate", where="--rate")
     if populations is not None:
         swept = _chosen([c.name for c in network.closed_classes], of_class, "closed", "--population")
     else:
@@ -185,10 +182,11 @@ def _chosen(names: Sequence[str], of_class: str | None, kind: str, option: str) 
         raise ExperimentError(f"the model has no {kind} class to vary", where=option)
     if of_class is None:
         raise ExperimentError(
-            f"found {len(names)} {kind} classes, needed: --class with one of {', '.join(names)}", where=option
+            f"invalid value: {len(names)} {kind} classes; expected --class with one of {', '.join(names)}",
+            where=option,
         )
     if of_class not in names:
-        raise ExperimentError(f"found {of_class!r}, allowed: {', '.join(names)}", where="--class")
+        raise ExperimentError(invalid(of_class, ", ".join(names)), where="--class")
     return of_class
 
 
@@ -204,7 +202,7 @@ def _varied(network: Network, name: str, value: int | Fraction) -> Network:
             return replace(entry, rate_per_s=float(value))
         except OverflowError:
             raise ExperimentError(
-                "found a rate beyond 1e308/s, allowed: a finite one", where="--rate"
+                "invalid value: a rate beyond 1e308/s; expected a finite one", where="--rate"
             ) from None
 
     return replace(network, classes=tuple(changed(c) for c in network.classes))

@@ -10,6 +10,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from iodyno.core.errors import ExperimentError
+from iodyno.core.invalid import invalid
 
 _LOAD = ("--utilisation", "--rate")
 
@@ -106,7 +107,7 @@ class Queue:
         self, what: str, forms: dict[str, Form], advice: str = "iodyno model queue --help"
     ) -> ExperimentError:
         return ExperimentError(
-            f"found {self.written!r}; {what} {', '.join(forms)}", where="NOTATION", advice=advice
+            f"invalid value {self.written!r}: {what} {', '.join(forms)}", where="NOTATION", advice=advice
         )
 
 
@@ -130,7 +131,7 @@ def queue_of(written: str) -> Queue:
         if -1 not in (servers, places, clients) and rest[1] and (len(rest) < 4 or clients is not None):
             return Queue(written, name.upper(), rest[0].upper(), servers, places, clients)
     raise ExperimentError(
-        f"found {written[:60]!r}, allowed: {', '.join(FORMS)}, with numbers for c, K, N and C",
+        invalid(written[:60], f"{', '.join(FORMS)}, with numbers for c, K, N and C"),
         where="NOTATION",
         advice="M/M/8 for eight servers at one queue; iodyno model queue --help has an example of each",
     )

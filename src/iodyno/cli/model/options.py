@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from iodyno.core.errors import ExperimentError
+from iodyno.core.invalid import invalid
 from iodyno.core.quantity import Kind, parse_exact
 
 Read = Callable[[click.Context, click.Parameter, Any], Any]
@@ -32,7 +33,9 @@ def numbers(kind: Kind | None = None) -> Read:
         where = option.opts[0]
         found = [number for part in written.split(",") for number in _part(part.strip(), kind, where)]
         if len(found) > MOST_LOADS:
-            raise ExperimentError(f"found {len(found)} numbers, allowed: {MOST_LOADS} at most", where=where)
+            raise ExperimentError(
+                f"invalid value: {len(found)} numbers; expected {MOST_LOADS} at most", where=where
+            )
         return tuple(found)
 
     return read
@@ -51,16 +54,16 @@ def _part(part: str, kind: Kind | None, where: str) -> list[Fraction]:
         return [_one(part, kind, where)]
     if len(bounds) != 3:
         raise ExperimentError(
-            f"found {part!r}, allowed: a number, or a range FIRST:LAST:STEP", where=where, advice="0:.9:.1"
+            invalid(part, "a number, or a range FIRST:LAST:STEP"), where=where, advice="0:.9:.1"
         )
     first, last, step = (_one(bound, kind, where) for bound in bounds)
     if step <= 0 or last < first:
         raise ExperimentError(
-            f"found {part!r}, allowed: a range that rises by a step above 0", where=where, advice="0:.9:.1"
+            invalid(part, "a range that rises by a step above 0"), where=where, advice="0:.9:.1"
         )
     count = (last - first) // step + 1
     if count > MOST_LOADS:
-        raise ExperimentError(f"found {count} numbers, allowed: {MOST_LOADS} at most", where=where)
+        raise ExperimentError(f"invalid value: {count} numbers; expected {MOST_LOADS} at most", where=where)
     return [first + index * step for index in range(int(count))]
 
 
@@ -74,7 +77,7 @@ def _one(written: str, kind: Kind | None, where: str) -> Fraction:
         return Fraction(written)
     except (ValueError, ZeroDivisionError):
         raise ExperimentError(
-            f"found {written!r}, allowed: numbers with commas between them, or FIRST:LAST:STEP",
+            invalid(written, "numbers with commas between them, or FIRST:LAST:STEP"),
             where=where,
             advice="0,.2,.4,.6,.8 or 0:.9:.1",
         ) from None
@@ -95,7 +98,7 @@ def whole(found: tuple[Fraction, ...], where: str) -> list[int]:
     """Whole numbers. Raises ExperimentError for another one."""
     for number in found:
         if number.denominator != 1:
-            raise ExperimentError(f"found {float(number):g}, allowed: whole numbers", where=where)
+            raise ExperimentError(invalid(float(number), "whole numbers"), where=where)
     return [int(number) for number in found]
 
 
@@ -120,17 +123,16 @@ def arrivals_per_s(
 ) -> list[float]:
     """The loads in arrivals per second. Raises ExperimentError unless just one of the two options is there."""
     if (utilisations is None) == (rates is None):
-        found = "neither --utilisation nor --rate" if rates is None else "both --utilisation and --rate"
-        raise ExperimentError(
-            f"found {found}, allowed: one of them", advice="--utilisation .5,.8 or --rate 20k/s"
+        both = rates is not None
+        what = (
+            "--utilisation cannot be used with --rate" if both else "missing option --utilisation or --rate"
         )
+        raise ExperimentError(what, advice="--utilisation .5,.8 or --rate 20k/s")
     if rates is not None:
         return [float(rate) for rate in rates]
     assert utilisations is not None
     if min(utilisations) < 0:
-        raise ExperimentError(
-            f"found {float(min(utilisations)):g}, allowed: 0 or more", where="--utilisation"
-        )
+        raise ExperimentError(invalid(float(min(utilisations)), "0 or more"), where="--utilisation")
     if service_s <= 0 or servers < 1:
         # The model says what is wrong with them; no load can be made of them here.
         return [0.0]
@@ -148,7 +150,7 @@ def quantiles(percents: tuple[Fraction, ...]) -> dict[str, float]:
     for percent in percents:
         if not 0 < percent < 100:
             raise ExperimentError(
-                f"found {float(percent):g}, allowed: per cent between 0 and 100, without both",
+                invalid(float(percent), "per cent between 0 and 100, without both"),
                 where="--percentiles",
                 advice="50,99,99.9",
             )

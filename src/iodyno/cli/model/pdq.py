@@ -42,13 +42,13 @@ def command(script: Path, arguments: tuple[str, ...]) -> None:
     except OSError as problem:
         raise ExperimentError(f"cannot be read: {problem.strerror}", where=str(script)) from None
     if len(raw) > _MOST_BYTES:
-        raise ExperimentError("found more than 1 MiB, allowed: a script", where=str(script))
+        raise ExperimentError("more than 1 MiB: expected a script of that size", where=str(script))
     text = raw.decode("utf-8", errors="replace")
     if script.suffix == ".pl" or re.search(r"\bpdq::\w|^\s*use\s+pdq\b", text, re.MULTILINE):
         _run_perl(text, arguments, str(script), pdq)
     elif script.suffix != ".py" and _NOT_READ.search(text):
         raise ExperimentError(
-            "found a script in C or R, allowed: Python or Perl",
+            "invalid value: a script in C or R; expected Python or Perl",
             where=str(script),
             advice="translate it line by line: docs/background/networks.md has a table",
         )
@@ -67,7 +67,7 @@ def _run_perl(text: str, arguments: tuple[str, ...], file: str, pdq: ModuleType)
     except (ArithmeticError, ExperimentError, LookupError, RuntimeError, TypeError, ValueError) as problem:
         if isinstance(problem, KeyError):
             problem = ExperimentError(f"{problem.args[0]} has no value here")
-        raise _told(problem, f"{file}:{script.line}") from None
+        raise _as_one(problem, f"{file}:{script.line}") from None
 
 
 def _run_python(raw: bytes, text: str, arguments: tuple[str, ...], script: Path, pdq: ModuleType) -> None:
@@ -84,7 +84,7 @@ def _run_python(raw: bytes, text: str, arguments: tuple[str, ...], script: Path,
     except Exception as problem:  # noqa: BLE001  (a user's program raises what it likes)
         frames = traceback.extract_tb(problem.__traceback__)
         lines = [frame.lineno for frame in frames if frame.filename == str(script)]
-        raise _told(problem, f"{script}:{lines[-1]}" if lines else str(script)) from None
+        raise _as_one(problem, f"{script}:{lines[-1]}" if lines else str(script)) from None
     finally:
         sys.argv, sys.path, modules = before
         for name, module in modules.items():
@@ -105,14 +105,14 @@ def _compiled(raw: bytes, text: str, file: str, main: ModuleType) -> CodeType:
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             line = f":{problem.lineno}" if isinstance(problem, SyntaxError) and problem.lineno else ""
             # MemoryError is what the compiler raises where nothing can be nested deeper.
-            told = RecursionError() if isinstance(problem, MemoryError) else problem
-            raise _told(told, f"{file}{line}") from None
+            cause = RecursionError() if isinstance(problem, MemoryError) else problem
+            raise _as_one(cause, f"{file}{line}") from None
     click.echo(f"iodyno: {file} is read as Python 2: print is a statement, 7 / 2 is 3", err=True)
     main.__dict__.update({python2.DIVIDE: python2.divide, **python2.NAMES})
     return code
 
 
-def _told(problem: Exception, where: str) -> ExperimentError:
+def _as_one(problem: Exception, where: str) -> ExperimentError:
     """One error with the line of the script."""
     if isinstance(problem, ExperimentError):
         what = f"{problem.where}: {problem.what}" if problem.where else problem.what

@@ -80,7 +80,9 @@ def command(
     _refuse_others(ctx, form, simulate)
     quantiles = options.quantiles(percents)
     if queue.name != "tandem" and len(services) != 1:
-        raise ExperimentError(f"found {len(services)} times for one station, allowed: one", where="--service")
+        raise ExperimentError(
+            f"invalid value: {len(services)} times for one station; expected one", where="--service"
+        )
     # Imported here: scipy and numpy are slow to load, and `--help` needs neither.
     if simulate:
         from iodyno.cli.model.simulated import show_simulated
@@ -99,6 +101,7 @@ def _refuse_others(ctx: click.Context, form: Form, simulate: bool) -> None:
     for name in sorted(given(ctx) - _ALWAYS):
         if words[name] not in allowed:
             raise ExperimentError(
-                f"does not go with {form.written}{' --simulate' if simulate else ''}, allowed: {', '.join(allowed)}",
+                f"cannot be used with {form.written}{' --simulate' if simulate else ''}: expected "
+                f"{', '.join(allowed)}",
                 where=words[name],
             )

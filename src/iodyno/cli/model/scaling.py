@@ -15,6 +15,7 @@ from iodyno.analysis.fitting.curve import by_load
 from iodyno.analysis.fitting.points import Line
 from iodyno.analysis.fitting.usl import MARGINAL, Scaling, scale
 from iodyno.core.errors import ExperimentError
+from iodyno.core.invalid import invalid
 from iodyno.formats.load_table import read_load_table
 from iodyno.report.figures.panel import Figure
 from iodyno.report.figures.scaling import panel
@@ -100,7 +101,7 @@ def _loads(written: str | None) -> tuple[float, ...]:
         return found
     except ValueError:
         raise ExperimentError(
-            f"found {written!r}, allowed: numbers with commas between", where="--at", advice="--at 24,48"
+            invalid(written, "numbers with commas between"), where="--at", advice="--at 24,48"
         ) from None
 
 

@@ -14,6 +14,7 @@ from iodyno.cli.model import options
 from iodyno.cli.model.calculated import round_trip_s
 from iodyno.cli.model.notation import Queue
 from iodyno.core.errors import ExperimentError
+from iodyno.core.invalid import invalid
 
 _SHOWN = (
     ("throughput_per_s", "throughput", "/s"),
@@ -42,7 +43,7 @@ def show_simulated(
     if len(loads) != 1 or not loads[0] > 0:
         option = "--rate" if asked["utilisations"] is None else "--utilisation"
         raise ExperimentError(
-            "allowed: one load above 0 with --simulate", where=option, advice=f"{option} .8"
+            "expected one load above 0 with --simulate", where=option, advice=f"{option} .8"
         )
     arrivals = random_times.law(
         _law("--arrival-law", queue.arrivals, asked["arrival_law"], queue), 1 / loads[0]
@@ -59,7 +60,9 @@ def show_simulated(
         found = simulation.credits_station(arrivals, of_service[0], number, round_trip_s(asked), **wanted)
     elif queue.name == "tandem":
         if len(services) != len(queue.numbers):
-            what = f"found {len(services)} times for {len(queue.numbers)} stations, allowed: one each"
+            what = (
+                f"invalid value: {len(services)} times for {len(queue.numbers)} stations; expected one each"
+            )
             raise ExperimentError(what, where="--service")
         found = simulation.tandem(arrivals, of_service, queue.numbers, **wanted)
     else:
@@ -73,11 +76,11 @@ def _law(option: str, letter: str, written: str | None, queue: Queue) -> str:
         return written
     if written is not None:
         raise ExperimentError(
-            f"found it with {letter}, allowed: with G", where=option, advice="G in the notation"
+            f"can only be used with G, not with {letter}", where=option, advice="G in the notation"
         )
     if letter == "G":
         raise ExperimentError(
-            "not given, needed: the law of G", where=option, advice=f"{option} 'lognormal(2)'"
+            "missing value: expected the law of G", where=option, advice=f"{option} 'lognormal(2)'"
         )
     return _LAWS[letter]
 
@@ -87,9 +90,7 @@ def _ratio(written: str) -> float:
     try:
         return float(number) / (100 if "%" in written else 1)
     except ValueError:
-        raise ExperimentError(
-            f"found {written!r}, allowed: a number", where="--precision", advice="2%"
-        ) from None
+        raise ExperimentError(invalid(written, "a number"), where="--precision", advice="2%") from None
 
 
 def _as_json(found: Simulated, seed: int) -> dict[str, Any]:

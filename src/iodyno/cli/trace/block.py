@@ -12,6 +12,7 @@ import click
 
 from iodyno.cli.number import NumberRange
 from iodyno.core.errors import ExperimentError, StoreError
+from iodyno.core.invalid import invalid
 
 
 @click.command(name="block")
@@ -45,9 +46,7 @@ def command(
 
     if device is not None and not Path("/sys/class/block", device).exists():
         known = sorted(path.name for path in Path("/sys/block").iterdir())
-        raise ExperimentError(
-            f"found {device!r}, allowed: {', '.join(known) or 'no device is there'}", where="--device"
-        )
+        raise ExperimentError(invalid(device, ", ".join(known) or "no device is there"), where="--device")
     if as_json and written is None:
         raise ExperimentError("the trace itself is on standard output", where="--json", advice="-o FILE")
     try:

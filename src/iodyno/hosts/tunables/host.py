@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 
 from iodyno.core.errors import AccessError
+from iodyno.core.invalid import invalid
 from iodyno.core.workload import Level
 from iodyno.hosts.guard import Guard, GuardLostError, Look, RefusedError, Seen
 from iodyno.hosts.tunables import TURNED
@@ -141,8 +142,8 @@ class HostTunables:
 
         Raises GuardLostError.
         """
-        told = await self.guard.restore()
-        wrong = [f"cannot be restored: {text}" for text in told["failed"]]
+        answer = await self.guard.restore()
+        wrong = [f"cannot be restored: {text}" for text in answer["failed"]]
         now = await self.read(self._set, self._place)
         settings = {}
         for name, (before, setting) in self._set.items():
@@ -191,7 +192,7 @@ def refused(name: str, state: State, level: Level) -> str | None:
         if (low is not None and level < low) or (high is not None and level > high):
             least = shown(name, low) if low is not None else "any"
             most = shown(name, high) if high is not None else "any"
-            return f"found {shown(name, level)}, the host allows {least} to {most}"
+            return invalid(shown(name, level), f"{least} to {most} on this host")
     return None
 
 

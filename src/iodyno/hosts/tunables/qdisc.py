@@ -10,6 +10,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from iodyno.core.invalid import invalid
 from iodyno.core.workload import Level
 from iodyno.hosts.guard import Look, Seen, Step
 from iodyno.hosts.tunables.tunable import Place, Scope, State, run
@@ -60,5 +61,5 @@ class QueueingDiscipline:
             return run("tc", "qdisc", "del", "dev", place.device, "root")
         match = _PLAIN.fullmatch(level)
         if not match:
-            raise ValueError(f"found {level!r}, allowed: default, pfifo-PACKETS, bfifo-BYTES")
+            raise ValueError(invalid(level, "default, pfifo-PACKETS, bfifo-BYTES"))
         return run("tc", "qdisc", "replace", "dev", place.device, "root", match[1], "limit", match[2])

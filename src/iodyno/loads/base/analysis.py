@@ -1,4 +1,4 @@
-"""What the analysis asks of a load: its outcomes, and which of them is its rate."""
+"""Questions of the analysis to a load: its outcomes, and which of them is its rate."""
 
 from __future__ import annotations
 

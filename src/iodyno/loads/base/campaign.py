@@ -1,5 +1,5 @@
-"""What a campaign asks of a load: roles and jobs of its hosts, checks before the first trial, what is held ready in a trial, and
-what is looked at when it is over.
+"""Questions of a campaign to a load: roles and jobs of its hosts, checks before the first trial, what is held ready in a
+trial, and what is looked at when it is over.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from iodyno.campaign.testbed import Testbed
 
 Settings = list[dict[str, Level]]
-"""What is set at each of several points."""
+"""Settings at each of several points."""
 
 
 class Load:
@@ -120,7 +120,7 @@ class Load:
         """Note what a trial that is over makes suspect: its start, its connections, its targets. Raises TrialError."""
         raise NotImplementedError
 
-    def told(self, error: TrialError) -> TrialError:
+    def classified(self, error: TrialError) -> TrialError:
         """Return the failure, by a code of its own where the load has one for it."""
         return error
 

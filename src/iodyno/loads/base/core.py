@@ -1,4 +1,4 @@
-"""What every layer asks of a load: its parameters."""
+"""Questions of every layer to a load: its parameters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the reader of an experiment file asks of a load: its keys, how they are read, and what goes with what."""
+"""Questions of the reader of an experiment file to a load: its keys, how they are read, and what goes with what."""
 
 from __future__ import annotations
 

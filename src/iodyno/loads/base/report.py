@@ -1,4 +1,4 @@
-"""What a report asks of a load: its tables, sentences and first numbers, and the words for its rate and cost."""
+"""Questions of a report to a load: its tables, sentences and first numbers, and the words for its rate and cost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is shown of a load while it runs: its rate so far."""
+"""View of a load while it runs: its rate so far."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ from iodyno import run_folder
 from iodyno.child import send_signal
 from iodyno.core.errors import AccessError
 from iodyno.core.volume import SERVER
-from iodyno.paths.command import DEADLINE_S, answer_of, heard, quietly
+from iodyno.paths.command import DEADLINE_S, answer_of, checked, quietly
 from iodyno.run_folder import start_ticks
 
 NOTES = "volumes"
@@ -257,7 +257,7 @@ def _backing(device: str) -> str:
         )
         columns = ("--noheadings", "--raw", "--output", "BACK-MAJ:MIN,BACK-INO")
         # By a program, which may be given up: the kernel asks the file for its numbers, and its server may not answer.
-        numbers = (heard("losetup", "--list", *columns, device) or "").replace("\\x20", "").strip()
+        numbers = (checked("losetup", "--list", *columns, device) or "").replace("\\x20", "").strip()
         return f"{numbers.replace(' ', ':') or '?'} {path.removesuffix(' (deleted)')}"
     return ""
 

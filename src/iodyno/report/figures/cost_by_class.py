@@ -71,7 +71,7 @@ def _caption(
     totals = [f"{host.name}.{TOTAL}" for host in hosts]
     trials = sorted({p.outcomes[t].n for p in summary.points for t in totals if p.outcomes[t].n})
     counted = "–".join(map(str, dict.fromkeys([trials[0], trials[-1]])))
-    told = {
+    tier_notes = {
         "bpf": "Classes are timed at every switch in the kernel (tier bpf); user and system are the load's own.",
         "irq_time": "Classes are those of /proc/stat (tier irq_time): user and system hold all tasks and are sampled, "
         "so that the layers need not reach the total.",
@@ -82,7 +82,7 @@ def _caption(
         interval_note(summary, totals, "Marks with caps on the bars are the totals'"),
         f"n = {counted} trial{'' if counted == '1' else 's'} a bar.",
         "The background of each class is subtracted.",
-        told,
+        tier_notes,
         _of_others(summary, hosts),
         ""
         if one_scale

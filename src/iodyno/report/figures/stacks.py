@@ -177,12 +177,12 @@ def _bar(stack: Stack, middle: float, wide: float, y: Span) -> list[str]:
 
 
 def _layer(style: int, left: float, top: float, wide: float, high: float, hint: str = "") -> list[str]:
-    told = f"<title>{escape(hint)}</title>" if hint else ""
+    tooltip = f"<title>{escape(hint)}</title>" if hint else ""
     kind = "rest" if style == REST else "layer"
     box = f'<rect class="{kind}" x="{left}" y="{top}" width="{wide}" height="{high}"/>'
     lines = _hatch(style, left, top, wide, high)
-    drawn = f'<path class="hatch" d="{lines}"/>' if lines else ""
-    return [f'<g class="s{6 if style == REST else style}">{told}{box}{drawn}</g>']
+    hatched = f'<path class="hatch" d="{lines}"/>' if lines else ""
+    return [f'<g class="s{6 if style == REST else style}">{tooltip}{box}{hatched}</g>']
 
 
 def _hatch(style: int, left: float, top: float, wide: float, high: float) -> str:

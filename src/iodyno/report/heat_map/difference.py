@@ -9,8 +9,8 @@ from iodyno.core.grid import Grid
 from iodyno.report.heat_map import axis, colour
 from iodyno.report.heat_map.layout import (
     Look,
+    cell_counts,
     compact,
-    drawn_counts,
     frame_of,
     lay_out_axes,
     wrapped,
@@ -29,8 +29,8 @@ def changes_of(grid: Grid, other: Grid) -> dict[tuple[int, int], int]:
     differ)."""
     grid.minus(other)  # refuses grids that cannot be compared
     frame = frame_of(grid, other)
-    counts = drawn_counts(grid, frame)
-    for place, count in drawn_counts(other, frame).items():
+    counts = cell_counts(grid, frame)
+    for place, count in cell_counts(other, frame).items():
         counts[place] = counts.get(place, 0) - count
     return {place: count for place, count in counts.items() if count}
 
@@ -39,14 +39,14 @@ def lay_out_difference(grid: Grid, other: Grid, look: Look, names: Sequence[str]
     """The picture of `grid` minus `other`; `names` are what the two are called. Errors: ValueError (frames differ)."""
     changes = changes_of(grid, other)
     frame = frame_of(grid, other)
-    sums = drawn_counts(grid, frame)
-    for place, count in drawn_counts(other, frame).items():
+    sums = cell_counts(grid, frame)
+    for place, count in cell_counts(other, frame).items():
         sums[place] = sums.get(place, 0) + count
     most = max((abs(change) for change in changes.values()), default=0)
     levels = {
         place: level
         for place, change in changes.items()
-        if (level := colour.difference_level(_told(change, sums[place]), most)) is not None
+        if (level := colour.difference_level(_significant(change, sums[place]), most)) is not None
     }
     columns = max(grid.columns, other.columns)
     wide = replace(
@@ -68,7 +68,7 @@ def lay_out_difference(grid: Grid, other: Grid, look: Look, names: Sequence[str]
     return picture
 
 
-def _told(change: int, both: int) -> int:
+def _significant(change: int, both: int) -> int:
     """The change, or one event of its sign where it is within `CHANCE` standard deviations of two counts with `both` together."""
     within = change * change <= CHANCE * CHANCE * both
     return (1 if change > 0 else -1) if within else change

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from iodyno.core.grid import Grid
 from iodyno.report.heat_map import axis
-from iodyno.report.heat_map.layout import Look, compact, drawn_counts, frame_of, place_of, readable
+from iodyno.report.heat_map.layout import Look, cell_counts, compact, frame_of, place_of, readable
 from iodyno.report.heat_map.picture import Box, Cells, Overlay, Picture, Stroke, Words
 
 LEFT, RIGHT, TOP, HEIGHT = 104.0, 18.0, 30.0, 220.0
@@ -25,7 +25,7 @@ def histogram(grid: Grid, look: Look) -> Picture:
     """Events a row on a logarithmic scale, so that single outliers are seen beside millions."""
     frame = frame_of(grid)
     totals = [0] * frame.rows
-    for (_, row), count in drawn_counts(grid, frame).items():
+    for (_, row), count in cell_counts(grid, frame).items():
         totals[row] += count
     picture, plot = _start(look, f"histogram of {grid.quantity or 'values'}, events a row (log)")
     _axis_of_rows(picture, plot, grid, look)

@@ -66,7 +66,7 @@ def frame_of(grid: Grid, other: Grid | None = None) -> Frame:
     return Frame(rows, first, rows - 1 if over else None, 0 if under else None)
 
 
-def drawn_counts(grid: Grid, frame: Frame) -> dict[tuple[int, int], int]:
+def cell_counts(grid: Grid, frame: Frame) -> dict[tuple[int, int], int]:
     """Counts by (column, drawn row), those below and above the rows too."""
     counts = {(column, row + frame.first): count for column, row, count in grid.cells}
     for row, totals in ((frame.under, grid.under), (frame.over, grid.over)):
@@ -123,7 +123,7 @@ def lay_out(
     `ordered`: counts of the cells of all maps that share a scale of colours, ascending; None: of this one.
     """
     frame = frame_of(grid)
-    counts = drawn_counts(grid, frame)
+    counts = cell_counts(grid, frame)
     ordered = sorted(counts.values()) if ordered is None else ordered
     ordered = ordered or [0]
     levels = {

@@ -16,7 +16,7 @@ from typing import Any
 
 from iodyno.core.grid import Grid
 from iodyno.report.heat_map import axis, colour, pixels
-from iodyno.report.heat_map.layout import drawn_counts, frame_of, own_units
+from iodyno.report.heat_map.layout import cell_counts, frame_of, own_units
 from iodyno.report.heat_map.multiples import places
 from iodyno.report.heat_map.picture import Box, Cells, Overlay, Picture, Shape, Stroke, Toggle, Words
 
@@ -72,7 +72,7 @@ def script_data(grid: Grid) -> dict[str, Any]:
     unit = axis.unit_of(grid.unit, max(abs(grid.edges[0]), abs(grid.edges[-1])))
     time = axis.unit_of("ns", grid.columns * grid.column_ns)
     cells: list[int] = []
-    for (column, row), count in sorted(drawn_counts(grid, frame).items()):
+    for (column, row), count in sorted(cell_counts(grid, frame).items()):
         cells += (column, row, count)
     return {
         "columns": grid.columns,

@@ -13,9 +13,9 @@ from iodyno.core.grid import Grid
 from iodyno.report.heat_map import axis, colour
 from iodyno.report.heat_map.layout import (
     Look,
+    cell_counts,
     compact,
     default_title,
-    drawn_counts,
     frame_of,
     quantile_of_all,
     where_events_are,
@@ -48,7 +48,7 @@ def rendered(
     rows = -(-grid.rows // up)
     columns = -(-grid.columns // across)
     counts: dict[tuple[int, int], int] = {}
-    for (column, row), count in drawn_counts(grid, frame).items():
+    for (column, row), count in cell_counts(grid, frame).items():
         at = rows if row == frame.over else -1 if row == frame.under else (row - frame.first) // up
         counts[column // across, at] = counts.get((column // across, at), 0) + count
     ordered = sorted(counts.values()) or [0]

@@ -84,7 +84,7 @@ def shortened(view: TrialView, most: int) -> TrialView:
 
 @dataclass(frozen=True)
 class Counted:
-    """What the data of a page hold whatever else stands in it: values as JSON, and numbers of seven bits a byte."""
+    """Encoding of the data of a page, whatever else stands in it: values as JSON, and numbers of seven bits a byte."""
 
     values: Mapping[str, Any]
     lengths: bytes

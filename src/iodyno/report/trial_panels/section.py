@@ -80,7 +80,7 @@ class PointMap:
 
     id: str
     place: str
-    told: str
+    caption: str
     main: tuple[Markup, ...]
     others: tuple[Markup, ...]
     found: tuple[tuple[str, tuple[str, ...]], ...]
@@ -280,7 +280,7 @@ def _points(
         yield PointMap(
             id=point.id,
             place=place,
-            told=_told(each),
+            caption=_caption(each),
             main=tuple(drawn for main, drawn in maps if main),
             others=tuple(drawn for main, drawn in maps if not main),
             found=tuple(
@@ -297,7 +297,7 @@ def _of_what(one: MapFindings) -> str:
     return f"{whose}{one.operation}, {one.clock} time"
 
 
-def _told(each: Sequence[OperationTimes]) -> str:
+def _caption(each: Sequence[OperationTimes]) -> str:
     """The first operation's median and 99th percentile in the measured window, by each clock."""
     parts = []
     for times in each:

@@ -87,8 +87,8 @@ def solve_populations(network: Network, populations: Sequence[tuple[int, ...]]) 
     if not affordable(network, largest):
         needed, kept = steps(network, largest), _cells(network, largest)
         raise ExperimentError(
-            f"the exact solution takes {needed:.2g} steps and {kept:.2g} numbers, "
-            f"allowed: {MAX_STEPS:.2g} and {MAX_CELLS:.2g}",
+            f"the exact solution takes {needed:.2g} steps and {kept:.2g} numbers; expected "
+            f"{MAX_STEPS:.2g} and {MAX_CELLS:.2g} at most",
             where="--method",
             advice="--method approximate, or smaller populations",
         )

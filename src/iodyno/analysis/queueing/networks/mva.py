@@ -81,7 +81,7 @@ def mva_classes(
     cells = int(np.prod(sizes, dtype=object)) * stations
     if cells > MAX_CELLS:
         raise ExperimentError(
-            f"exact multi-class MVA needs {cells} numbers, allowed: {MAX_CELLS}",
+            f"exact multi-class MVA needs {cells} numbers; expected {MAX_CELLS} at most",
             where="--method",
             advice="--method approximate, or smaller populations",
         )
@@ -163,7 +163,8 @@ def solve_one_class(network: Network, populations: Sequence[int]) -> list[Soluti
     if not affordable_mva(network, max(populations)):
         most = MAX_VISITS // (len(network.stations) + VISITS_BESIDE)
         raise ExperimentError(
-            f"exact MVA of {max(populations)} jobs at {len(network.stations)} stations takes minutes, allowed: {most} jobs",
+            f"exact MVA of {max(populations)} jobs at {len(network.stations)} stations takes "
+            f"minutes; expected {most} jobs at most",
             where="--method",
             advice="--method approximate, or a smaller population",
         )

@@ -23,7 +23,7 @@ def solve_open(network: Network) -> Solution:
     checked(network)
     if network.closed_classes:
         name = network.closed_classes[0].name
-        raise ExperimentError(f"the class {name!r} is closed, allowed: open classes", where="classes")
+        raise ExperimentError(f"the class {name!r} is closed; expected open classes", where="classes")
     stretch = [
         1.0 if station.kind == "delay" else _stretch(station, network.open_load(station))
         for station in network.stations

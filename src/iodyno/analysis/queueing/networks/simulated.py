@@ -79,7 +79,7 @@ def percentiles(
     for percent in wanted:
         if not 0 < percent < 100:
             raise ExperimentError(
-                f"found the percentile {percent:g}, allowed: between 0 and 100", where="percentiles"
+                f"invalid value: the percentile {percent:g}; expected between 0 and 100", where="percentiles"
             )
     for entry in network.classes:
         if isinstance(entry, OpenClass) and entry.rate_per_s == 0:

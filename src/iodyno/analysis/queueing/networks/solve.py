@@ -10,6 +10,7 @@ from iodyno.analysis.queueing.networks.mva import MAX_CELLS, affordable_mva, sol
 from iodyno.analysis.queueing.networks.open_network import solve_open
 from iodyno.analysis.queueing.networks.solution import Solution
 from iodyno.core.errors import ExperimentError
+from iodyno.core.invalid import invalid
 from iodyno.core.network import Network, checked
 
 How = Literal["auto", "exact", "approximate", "schweitzer", "linearizer"]
@@ -26,7 +27,7 @@ def solve(network: Network, how: How = "auto") -> Solution:
     checked(network)
     closed = network.closed_classes
     if how not in METHODS:
-        raise ExperimentError(f"found {how!r}, allowed: {', '.join(METHODS)}", where="--method")
+        raise ExperimentError(invalid(how, ", ".join(METHODS)), where="--method")
     if not closed and how in ("auto", "exact"):
         return solve_open(network)
     if how == "auto":

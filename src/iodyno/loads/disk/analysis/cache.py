@@ -15,7 +15,8 @@ from iodyno.core.volume import SERVER
 from iodyno.core.warnings import Warning, WarningCode
 
 if TYPE_CHECKING:
-    from iodyno.analysis.dataset import HostData, Trial
+    from iodyno.analysis.host_data import HostData
+    from iodyno.analysis.trial import Trial
 
 SHARE = 0.02
 """Part of the bytes that may come from the wrong place (chosen: a read of the page cache is some 20 times as fast as one of
@@ -86,7 +87,9 @@ def _violations_of_server(trial: Trial) -> Iterator[str]:
     if asked not in ("yes", "no"):
         return
     targets: Mapping[str, Mapping[str, Any]] = trial.manifest.get("targets") or {}
-    known: Mapping[str, int] = next((told["server"] for told in targets.values() if told.get("server")), {})
+    known: Mapping[str, int] = next(
+        (facts["server"] for facts in targets.values() if facts.get("server")), {}
+    )
     if known.get("size_bytes"):
         resident = known["resident_before_bytes"] / known["size_bytes"]
         if (asked == "no" and resident > SHARE) or (asked == "yes" and resident < 1 - SHARE):

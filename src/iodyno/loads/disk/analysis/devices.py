@@ -12,7 +12,7 @@ from iodyno.analysis.dataset import HostData, Trial
 from iodyno.analysis.measured import Measured, missing, share, total_ratio
 
 SENSOR = "disks"
-UNDER_WAY = ("disk.read_ns", "disk.write_ns")
+IN_FLIGHT = ("disk.read_ns", "disk.write_ns")
 """Time of all reads and writes. Not `disk.in_flight_ns`, which has a flush twice: as the write that the request which asks for it
 is counted as (blk_account_io_done of the kernel's block/blk-mq.c), and as what the device carries out
 (blk_account_io_flush of block/blk-flush.c; both are in field 11 of Documentation/admin-guide/iostats.rst)."""
@@ -59,9 +59,10 @@ def busy_ratio(trial: Trial, name: str) -> Measured:
     return share(found, _TICK_NS / span_ns) if span_ns else found
 
 
-def depth(trial: Trial, name: str) -> Measured:
-    """Reads and writes in flight on average, a flush as one write: the time of all of them over the time (Little's law)."""
-    return _of_device(trial, name, UNDER_WAY, 1.0)
+def depth(trial: Trial, name: str, ways: Sequence[str] = ("read", "write")) -> Measured:
+    """Operations of these directions in flight on average, a flush as one write: the time of all of them over the time (Little's
+    law)."""
+    return _of_device(trial, name, [f"disk.{way}_ns" for way in ways], 1.0)
 
 
 def operations_per_s(trial: Trial, name: str) -> Measured:

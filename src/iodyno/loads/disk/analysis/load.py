@@ -1,4 +1,4 @@
-"""What the analysis asks of a load on disks."""
+"""Analysis of a load on disks."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ async def going_on(result: Coroutine[Any, Any, Message], host: str, account: Acc
         return None
 
 
-def told(error: TrialError) -> TrialError:
+def classified(error: TrialError) -> TrialError:
     """The failure, by a code of its own where it is wrong data."""
     if error.code == "target" and error.what.startswith(_SAID_OF_IT):
         error.code = WRONG_DATA

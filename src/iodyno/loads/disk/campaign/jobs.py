@@ -1,4 +1,4 @@
-"""What the settings of the workload `disk` mean for the agent of one host (`agent/core/src/disk.rs`)."""
+"""Job of one host's agent from the settings of the workload `disk` (`agent/core/src/disk.rs`)."""
 
 from __future__ import annotations
 
@@ -94,17 +94,17 @@ def _replay(settings: Mapping[str, Level]) -> dict[str, Any]:
         return {}
     operations = trace_of(settings).operations
     try:
-        told = replay_of(operations, settings)
+        replayed = replay_of(operations, settings)
     except ValueError as problem:
         raise PreflightError(
             str(problem), where=str(named), advice="a larger working_set, or `beyond: wrapped`"
         ) from None
     longest = max(operation.length_bytes for operation in operations)
-    return {"replay": told, "block_bytes": max(longest, 512), "block_sizes": None, "align_bytes": 512}
+    return {"replay": replayed, "block_bytes": max(longest, 512), "block_sizes": None, "align_bytes": 512}
 
 
 def writes(settings: Mapping[str, Level]) -> bool:
-    """Whether the load writes, or blocks are written with checks for it to read."""
+    """Tell whether the load writes, or blocks are written with checks for it to read."""
     return int(settings.get("read", PPM)) < PPM or settings.get("verify", "off") != "off"
 
 

@@ -1,4 +1,4 @@
-"""What a campaign asks of a load on disks."""
+"""Campaign of a load on disks."""
 
 from __future__ import annotations
 
@@ -81,9 +81,9 @@ class StorageLoad(Load):
         """Note how far apart the clients began, and what went wrong with their targets."""
         clients.check(testbed, account, clocks)
 
-    def told(self, error: TrialError) -> TrialError:
+    def classified(self, error: TrialError) -> TrialError:
         """Return the failure, by a code of its own where it is wrong data."""
-        return clients.told(error)
+        return clients.classified(error)
 
 
 class DiskLoad(StorageLoad):

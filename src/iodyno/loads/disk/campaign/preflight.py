@@ -34,7 +34,10 @@ def limits(testbed: Testbed, settings: Settings) -> Iterator[tuple[Line, str]]:
     """Threads of the workers. Hosts with one boot id share a machine."""
     for hosts in machines(testbed):
         facts = testbed.sessions[hosts[0]].hello["host"]
-        workers = [max(int(point["workers"]) for point in told(testbed, host, settings)) for host in hosts]
+        workers = [
+            max(int(point["workers"]) for point in settings_of_host(testbed, host, settings))
+            for host in hosts
+        ]
         have, need = facts["threads_limit"], sum(workers) + _SPARE_THREADS
         most = f"{sum(workers)} worker{'s' if sum(workers) > 1 else ''}"
         yield line(
@@ -50,7 +53,9 @@ def memory(testbed: Testbed, settings: Settings) -> Iterator[tuple[Line, str]]:
     for hosts in machines(testbed):
         known = [testbed.sessions[host].hello["host"]["memory_available_bytes"] for host in hosts]
         have = min((each for each in known if each is not None), default=None)
-        need = sum(max(_needed_bytes(point) for point in told(testbed, host, settings)) for host in hosts)
+        need = sum(
+            max(_needed_bytes(point) for point in settings_of_host(testbed, host, settings)) for host in hosts
+        )
         yield line(
             "memory",
             have is None or need <= have,
@@ -63,7 +68,7 @@ def calls(testbed: Testbed, settings: Settings) -> Iterator[tuple[Line, str]]:
     """Check for settings of a point that contradict each other, where factors bring them together."""
     wrong: dict[str, str] = {}
     for host in testbed.experiment.workload.hosts:
-        for point in told(testbed, host, settings):
+        for point in settings_of_host(testbed, host, settings):
             wrong |= {text: f"set {name} otherwise there" for name, text in wrong_together(point)}
     for text, advice in wrong.items():
         yield line("calls", False, text, advice)
@@ -71,7 +76,11 @@ def calls(testbed: Testbed, settings: Settings) -> Iterator[tuple[Line, str]]:
 
 def left_out(testbed: Testbed, settings: Settings, note: Callable[[Warning], None]) -> None:
     """A warning for each trace that is not replayed in full. Raises ExperimentError where a trace cannot be replayed at all."""
-    points = (point for host in testbed.experiment.workload.hosts for point in told(testbed, host, settings))
+    points = (
+        point
+        for host in testbed.experiment.workload.hosts
+        for point in settings_of_host(testbed, host, settings)
+    )
     traces = {(str(p["replay"]), p.get("replay_device")): p for p in points if "replay" in p}
     for (name, _), point in traces.items():
         if without := trace_of(point).without:
@@ -79,7 +88,7 @@ def left_out(testbed: Testbed, settings: Settings, note: Callable[[Warning], Non
             note(Warning(WarningCode.REPLAY_IN_PART, text, Path(name).name))
 
 
-def told(testbed: Testbed, host: str, settings: Settings) -> Settings:
+def settings_of_host(testbed: Testbed, host: str, settings: Settings) -> Settings:
     """The points as one host has them."""
     return [testbed.experiment.workload.settings_of(host, point) for point in settings]
 

@@ -109,8 +109,8 @@ def _by_machine(testbed: Testbed, settings: list[dict[str, Level]]) -> list[dict
     for host in testbed.experiment.workload.hosts:
         if testbed.experiment.hosts[host].access == "simulated":
             continue
-        told = (testbed.experiment.workload.settings_of(host, point) for point in settings)
-        for point in told:
+        points_of_host = (testbed.experiment.workload.settings_of(host, point) for point in settings)
+        for point in points_of_host:
             for number, path in enumerate(paths_of(str(point["target"]), host) if "target" in point else ()):
                 if kind_of(path) != "null":
                     place = testbed.place_of(host, path)
@@ -165,7 +165,7 @@ def _progress(place: str, say: Say) -> Progress:
     """Says now and then how far the layout is, and how long the rest will take."""
     began_s = said_s = time.monotonic()
 
-    def heard(done: int, whole: int) -> None:
+    def on_progress(done: int, whole: int) -> None:
         nonlocal said_s
         now_s = time.monotonic()
         if now_s - said_s < SAID_EVERY_S:
@@ -174,4 +174,4 @@ def _progress(place: str, say: Say) -> Progress:
         left_s = (now_s - began_s) * (whole - done) / done if done else 0.0
         say(f"laying out {place}: {done / whole:.0%} of {whole >> 20} MiB, {left_s:.0f} s left")
 
-    return heard
+    return on_progress

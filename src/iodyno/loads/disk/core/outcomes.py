@@ -25,24 +25,24 @@ _EVERY = (
     OutcomeKind(
         "iops",
         "1/s",
-        "Reads and writes completed per second of the measured window, of all clients.",
+        "Reads and writes completed, of all clients.",
         per_host=True,
         of_trial=True,
         better="higher",
     ),
     *(
         OutcomeKind(
-            f"{name}_iops", "1/s", f"The {name}s of them.", per_host=True, of_trial=True, better="higher"
+            f"{name}_iops", "1/s", f"{name.capitalize()}s completed.", per_host=True, of_trial=True, better="higher"
         )
         for name in ("read", "write")
     ),
     OutcomeKind(
-        "fsyncs_per_s", "1/s", "Calls of fsync or fdatasync completed per second.", better="higher"
+        "fsyncs_per_s", "1/s", "Calls of fsync or fdatasync completed.", better="higher"
     ),
     OutcomeKind(
         "bytes_per_s",
         "B/s",
-        "Bytes read and written per second of the measured window, of all clients.",
+        "Bytes read and written, of all clients.",
         per_host=True,
         of_trial=True,
         better="higher",
@@ -51,7 +51,7 @@ _EVERY = (
         OutcomeKind(
             f"{name}_bytes_per_s",
             "B/s",
-            f"Bytes of {name}s per second.",
+            f"Bytes of {name}s.",
             per_host=True,
             of_trial=True,
             better="higher",
@@ -89,26 +89,24 @@ _EVERY = (
         OutcomeKind(
             f"{kind}_response_time_{name}_ns",
             "ns",
-            f"{what} of the time from when a {kind} was to begin to its end (open loops only).",
+            f"{what} of the time from when a {kind} was due to its end (open loops).",
             better="lower",
         )
         for kind in ("read", "write")
         for name, what in _QUANTILES
     ),
-    OutcomeKind("errors_per_s", "1/s", "Operations that failed per second.", better="lower"),
+    OutcomeKind("errors_per_s", "1/s", "Operations that failed.", better="lower"),
     OutcomeKind(
         "fairness",
         "1",
-        "Jain's index of the clients' rates: 1 when all have the same, 1/n when one has all. Of a network, of the end that has"
-        " several hosts: of their bytes in a stream, else of their requests.",
+        "Jain's index of the clients' rates: 1 when all have the same, 1/n when one has all.",
         better="higher",
     ),
     OutcomeKind("slowest_client_ratio", "1", "Rate of the slowest client over the mean of all.", better="higher"),
     OutcomeKind(
         "cpu_us_per_io",
         "us/IO",
-        "CPU time of the host's machine, less its background, per read or write of the clients on it; of a host without"
-        " clients: of all of them.",
+        "CPU time of the host's machine, less the background, per read or write of its clients; without clients: of all.",
         per_host=True,
         better="lower",
     ),
@@ -116,15 +114,15 @@ _EVERY = (
         OutcomeKind(
             f"cpu_{role}_us_per_io",
             "us/IO",
-            f"The part of cpu_us_per_io that is {whose}.",
+            f"Part of cpu_us_per_io that is {whose}.",
             per_host=True,
             better="lower",
         )
         for role, whose in (
             ("generator", "the load generator's, with its system calls"),
-            ("client_daemon", "a client's daemon, of a volume that has one"),
-            ("server", "a server's, of a volume that has one on this machine"),
-            ("rest", "nobody's of these: threads of the kernel, interrupts, other tasks"),
+            ("client_daemon", "the client daemon's of a volume"),
+            ("server", "the server's of a volume on this machine"),
+            ("rest", "nobody's of these: kernel threads, interrupts, other tasks"),
             ("without_generator", "not the load generator's"),
         )
     ),
@@ -132,7 +130,7 @@ _EVERY = (
         OutcomeKind(
             f"cpu_{name}_ns_per_operation",
             "ns/operation",
-            f"The part of cpu_ns_per_operation in {where}, less the background there"
+            f"Part of cpu_ns_per_operation in {where}"
             f"{'; below 0 where they had less under load' if name == 'other' else ''}.",
             per_host=True,
             better="lower",
@@ -147,16 +145,16 @@ _EVERY = (
         )
     ),
     *(
-        OutcomeKind(f"server_{name}_bytes_per_s", "B/s", f"Bytes per second that a volume's server {what}.", per_host=True)
+        OutcomeKind(f"server_{name}_bytes_per_s", "B/s", f"Bytes that a volume's server {what}.", per_host=True)
         for name, what in (
-            ("disk_read", "got from its disk: what its page cache had is not among them"),
-            ("received", "received from its clients, with all headers"),
-            ("sent", "sent to its clients, with all headers"),
+            ("disk_read", "got from its disk"),
+            ("received", "received, with all headers"),
+            ("sent", "sent, with all headers"),
             ("network", "sent and received"),
         )
     ),
     OutcomeKind(
-        "server_cached_ratio", "1", "Share of the bytes read by the clients that the disk of a volume's server did not give."
+        "server_cached_ratio", "1", "Share of the bytes read that the disk of a volume's server did not give."
     ),
     OutcomeKind(
         "device_busy_ratio", "1", "Share of the time with an operation in flight at the device.", per_host=True
@@ -165,33 +163,33 @@ _EVERY = (
         "device_depth", "1", "Reads and writes in flight at the device on average, a flush as one write.", per_host=True
     ),
     *(
-        OutcomeKind(f"device_{name}_bytes_per_s", "B/s", f"Bytes of {name}s at the device per second.", per_host=True)
+        OutcomeKind(f"device_{name}_bytes_per_s", "B/s", f"Bytes of {name}s at the device.", per_host=True)
         for name in ("read", "write")
     ),
     OutcomeKind(
-        "device_operations_per_s", "1/s", "Operations of every kind that ended at the device per second.", per_host=True
+        "device_operations_per_s", "1/s", "Operations of every kind that ended at the device.", per_host=True
     ),
     OutcomeKind(
-        "device_errors_per_s", "1/s", "Operations at the device that failed per second.", per_host=True, better="lower"
+        "device_errors_per_s", "1/s", "Operations at the device that failed.", per_host=True, better="lower"
     ),
     OutcomeKind(
         "device_slow_operations_per_s",
         "1/s",
-        "Operations at the device per second that took more than 20 ms, from when they were made to their end.",
+        "Operations at the device that took more than 20 ms, queue included.",
         per_host=True,
         better="lower",
     ),
     OutcomeKind(
         "device_merged_ratio",
         "1",
-        "Share of the reads and writes for the device that became part of one that waited in its queue.",
+        "Share of the reads and writes that joined one in the queue.",
         per_host=True,
     ),
     *(
         OutcomeKind(
             f"device_{kind}service_time_{name}_ns",
             "ns",
-            f"{what} time from when {whose} is handed to the device to its completion, as the kernel counts it.",
+            f"{what} time from when {whose} is handed to the device to its completion.",
             per_host=True,
             better="lower",
         )
@@ -202,7 +200,7 @@ _EVERY = (
         OutcomeKind(
             f"device_queue_time_{name}_ns",
             "ns",
-            f"{what} time from when a read or write is made in the kernel to when it is handed to the device.",
+            f"{what} time from when the kernel makes a read or write to when the device has it.",
             per_host=True,
             better="lower",
         )
@@ -211,21 +209,21 @@ _EVERY = (
     OutcomeKind(
         "cpu_block_softirq_us_per_io",
         "us/IO",
-        "The part of cpu_us_per_io in soft interrupts of the block layer.",
+        "Part of cpu_us_per_io in soft interrupts of the block layer.",
         per_host=True,
         better="lower",
     ),
     OutcomeKind(
         "cpu_irq_us_per_io",
         "us/IO",
-        "The part of cpu_us_per_io in hard interrupts, less the background there.",
+        "Part of cpu_us_per_io in hard interrupts.",
         per_host=True,
         better="lower",
     ),
     *(
-        OutcomeKind(f"{name}_bytes_per_s", "B/s", f"{what} per second, of the whole machine.", per_host=True)
+        OutcomeKind(f"{name}_bytes_per_s", "B/s", f"{what}, of the whole machine.", per_host=True)
         for name, what in (
-            ("dirtied", "Bytes of files that became dirty in the page cache"),
+            ("dirtied", "Bytes that became dirty in the page cache"),
             ("written_back", "Bytes written back from it"),
         )
     ),
@@ -233,20 +231,19 @@ _EVERY = (
         OutcomeKind(
             f"{whose}_from_cache_ratio",
             "1",
-            f"Share of the bytes that {what} and storage did not have to give: its hits in the page cache.",
+            f"Share of the bytes that {what} from the page cache.",
             per_host=True,
         )
         for whose, what in (
             ("load", "the host's load read"),
-            ("server", "the server of a volume got by reading files"),
-            ("client_daemon", "the clients' daemons of a volume got by reading files"),
+            ("server", "a volume's server read"),
+            ("client_daemon", "a volume's client daemons read"),
         )
     ),
     OutcomeKind(
         "read_from_cache_ratio",
         "1",
-        "Share of the bytes read that the device did not give: they came from the page cache. Below 0: it gave more than"
-        " was read, ahead of reads or to others.",
+        "Share of the bytes read that the device did not give; below 0 where it gave more, ahead or to others.",
     ),
 )  # fmt: skip
 _OF_NETWORKS_TOO = tuple(f"write_service_time_{name}_ns" for name in ("mean", "p50", "p99", "p999"))

@@ -6,6 +6,7 @@ import re
 from collections.abc import Container, Mapping
 
 from iodyno.core import distribution, quantity
+from iodyno.core.invalid import invalid
 from iodyno.core.parameter import Level, Parameter
 from iodyno.core.volume import CREATE_FILES, VOLUMES
 from iodyno.loads.disk.core import replay
@@ -60,10 +61,10 @@ def checked_target(written: str) -> str:
     path = written.strip()
     each = [part.strip() for part in path.split(", ")]
     if not all(each) or any(p.endswith("/") for p in each) or not path.isprintable() or len(path) > 4000:
-        raise ValueError(f"found {written!r}, allowed: the path of a file or of a device, or {NULL_TARGET}")
+        raise ValueError(invalid(written, f"the path of a file or of a device, or {NULL_TARGET}"))
     kinds = {kind_of(part) for part in each}
     if len(kinds) > 1 or len(set(each)) < len(each) or (len(each) > 1 and NULL_TARGET in each):
-        raise ValueError(f"found {written!r}, allowed: files only, or devices only, each once")
+        raise ValueError(invalid(written, "files only, or devices only, each once"))
     return ", ".join(each)
 
 
@@ -74,16 +75,14 @@ def checked_folder(written: str) -> str:
     """
     path = written.strip()
     if not path or not path.isprintable() or len(path) > 4000 or set(path) & set("\"'\\{}#"):
-        raise ValueError(
-            f"found {written!r}, allowed: the path of a folder, without quotes, braces, \\\\ and #"
-        )
+        raise ValueError(invalid(written, "the path of a folder, without quotes, braces, \\\\ and #"))
     return path
 
 
 def checked_theta(written: str) -> str:
     """A skew as text. Raises ValueError with what is allowed."""
     if not re.fullmatch(r"\d(\.\d{1,6})?", written.strip()) or not 0 < float(written) < 5:
-        raise ValueError(f"found {written!r}, allowed: a number above 0 and below 5, such as 0.9")
+        raise ValueError(invalid(written, "a number above 0 and below 5, such as 0.9"))
     return written.strip()
 
 
@@ -94,7 +93,7 @@ def checked_pattern(written: str) -> str:
         return f"normal({share.show(share.parse(normal[1]))})"
     if not written.strip().startswith("zones"):
         raise ValueError(
-            f"found {written!r}, allowed: the words of a pattern, normal(50%), or zones(20%: 80%, 80%: 20%)"
+            invalid(written, "the words of a pattern, normal(50%), or zones(20%: 80%, 80%: 20%)")
         )
     return distribution.checked_zones(written)
 
@@ -103,7 +102,7 @@ def checked_content(written: str) -> str:
     """`compressible(50%)` in its usual form. Raises ValueError with what is allowed."""
     match = re.fullmatch(r"compressible\(\s*(\S+)\s*\)", written.strip())
     if match is None:
-        raise ValueError(f"found {written!r}, allowed: random, zero, compressible(50%)")
+        raise ValueError(invalid(written, "random, zero, compressible(50%)"))
     share = Parameter("", "share", "", low=0, high=10**6)
     return f"compressible({share.show(share.parse(match[1]))})"
 
@@ -112,15 +111,14 @@ PARAMETERS = (
     Parameter(
         "target",
         "path",
-        "What is read and written: a file (made where it is not there), a device in /dev, or null, which makes no"
-        " system call. {host} in it is the name of the host. Several, with a comma and a space between them, are used in"
-        " turn, each with its working set.",
+        "A file (made where it is not there), a device in /dev, or null, which makes no system call; several, after comma and"
+        " space, are used in turn. {host}: the host's name.",
         form=checked_target,
     ),
     Parameter(
         "volume",
         "word",
-        "What the lab makes as the target, and removes at the end, on the lab's machine (`iodyno paths`); instead of target.",
+        "What the lab makes as the target, on its own machine, and removes (`iodyno paths`).",
         words=tuple(VOLUMES),
     ),
     Parameter(
@@ -131,30 +129,29 @@ PARAMETERS = (
     Parameter(
         "cached",
         "word",
-        "Whether the working set is in the page cache when the load begins: made so, and proved; any: as it is; each_pass: it"
-        " is dropped then, and again whenever the pattern begins anew, and what is read twice in between comes from memory.",
+        "Whether the working set is in the page cache when the load begins, made so and proved; any: as it is; each_pass:"
+        " dropped then, and whenever the pattern begins anew.",
         words=("any", "yes", "no", "each_pass"),
         default="any",
     ),
     Parameter(
         "advised",
         "switch",
-        "The kernel is told whether places are in order or random (posix_fadvise), which sets how far it reads ahead.",
+        "Tell the kernel whether places are in order or random (posix_fadvise).",
         default=False,
     ),
     Parameter(
         "server_cached",
         "word",
-        "Whether the bytes are in the page cache of the volume's server: yes: all when the load begins; no: none, and it keeps"
-        " nothing that it has read. Made so, and proved; any: as it is.",
+        "Whether the bytes are in the page cache of the volume's server, made so and proved; any: as it is.",
         words=("any", "yes", "no"),
         default="any",
     ),
     Parameter(
         "work",
         "word",
-        "What an operation is: a block read or written, or, on a file system of each client on its part of a volume, a file of"
-        " one block that each worker makes, writes, closes and removes (create_files).",
+        "What an operation is: a block, or on a volume a file of one block that is made, written, closed and removed"
+        " (create_files).",
         words=("blocks", CREATE_FILES),
         default="blocks",
     ),
@@ -162,9 +159,8 @@ PARAMETERS = (
     Parameter(
         "pattern",
         "word",
-        "Which block comes next; shuffled: every block once, in a random order, then in another; normal(50%): a bell curve, and"
-        " how wide an even share is added; zones(5%: 50%, 95%: 50%): so much of the space, from its begin on, takes so many of"
-        " the operations.",
+        "Which block comes next; shuffled: every block once, in a random order, then in another; normal(50%): a bell curve;"
+        " zones(5%: 50%, 95%: 50%): shares of the space, then of the operations.",
         words=("sequential", "random", "shuffled", "strided", "zipf", "hot_spot", "self_similar", "append"),
         default="random",
         form=checked_pattern,
@@ -173,7 +169,7 @@ PARAMETERS = (
     Parameter(
         "random",
         "share",
-        "Share of the operations at a random place, from which the others go on in order; of a pattern sequential or strided.",
+        "Share of the operations at a random place, of a pattern sequential or strided.",
         low=0,
         high=10**6,
     ),
@@ -181,15 +177,14 @@ PARAMETERS = (
     Parameter(
         "sequence",
         "word",
-        "How workers share a target in order: each has a part (split), all take from one cursor (shared), or each goes"
-        " through all of it (each).",
+        "How workers share a target in order: a part each (split), one cursor (shared), or all of it each (each).",
         words=("split", "shared", "each"),
         default="split",
     ),
     Parameter("stride", "size", "Distance of two blocks of the strided pattern.", low=512, high=2**40),
     Parameter("theta", "word", "Skew of the zipf pattern.", form=checked_theta),
-    Parameter("hot_space", "share", "Share of the working set that is hot (hot_spot, and self_similar, where it is so"
-              " again within that share).", low=1, high=10**6, default=200_000),
+    Parameter("hot_space", "share", "Share of the working set that is hot (hot_spot, self_similar).", low=1,
+              high=10**6, default=200_000),
     Parameter("hot_operations", "share", "Share of the operations that go there.", low=0, high=10**6,
               default=800_000),
     Parameter(
@@ -206,11 +201,11 @@ PARAMETERS = (
     Parameter(
         "syscalls",
         "word",
-        "Which calls do it.",
+        "Which calls read and write.",
         words=SYSCALLS,
         default="pread",
     ),
-    Parameter("direct", "switch", "Past the page cache (O_DIRECT).", default=False),
+    Parameter("direct", "switch", "Bypass the page cache (O_DIRECT).", default=False),
     Parameter("sync", "word", "How writes are made durable.", words=SYNCS, default="none"),
     Parameter("sync_every", "count", "Writes from one fsync or fdatasync to the next.", high=10**9, default=1),
     Parameter("hipri", "switch", "Each call polls for completion (RWF_HIPRI; preadv2, io_uring)."),
@@ -231,16 +226,16 @@ PARAMETERS = (
     Parameter(
         "verify",
         "word",
-        "Every block carries its own check: written with it (write), or read and checked (read).",
+        "Checks in every block: written (write), or read and checked (read).",
         words=("off", "write", "read"),
         default="off",
     ),
-    Parameter("rate", "rate", "Operations per second that are to begin on each host.", high=10**9),
+    Parameter("rate", "rate", "Operations per second that begin on each host.", high=10**9),
     Parameter(
         "arrivals",
         "word",
-        "When operations begin: when the last one is complete (closed), or by a law at `rate`, whether or not"
-        " earlier ones are complete: constant, poisson, bursty, or trace(file) with a time between arrivals a line.",
+        "When operations begin: when the last one is complete (closed), or by a law at `rate`; trace(file): a time between"
+        " arrivals a line.",
         words=("closed", "constant", "poisson", "bursty"),
         form=distribution.checked_arrivals,
         like="trace(file)",
@@ -248,21 +243,21 @@ PARAMETERS = (
     Parameter("burst_on", "duration", "Time with arrivals of bursty ones.", high=10**12, default=10_000_000),
     Parameter("burst_off", "duration", "Time without arrivals of bursty ones.", high=10**12, default=90_000_000),
     Parameter("burst", "count", "Operations that begin together at an arrival.", high=10**6, default=1),
-    Parameter("operations", "count", "Operations of each host after which its load ends, before the windows do.", high=2**50),
-    Parameter("think", "duration", "Pause of a worker of a closed loop, when none of its operations is in flight.",
+    Parameter("operations", "count", "Operations of each host after which its load ends.", high=2**50),
+    Parameter("think", "duration", "Pause of a worker of a closed loop, with none in flight.",
               low=0, high=10**12, default=0),
     Parameter("think_every", "count", "Operations of a worker from one pause to the next.", high=10**9, default=1),
     *replay.PARAMETERS,
     Parameter(
         "device_limit",
         "rate",
-        "Reads, and writes, per second to which the device under the target is throttled for the load, by a control group.",
+        "Reads, and writes, per second to which the device is throttled for the load (a control group).",
         high=10**9,
     ),
     Parameter(
         "device_delay",
         "duration",
-        "Time that the server of a volume takes longer for each read and write, in whole milliseconds (nbd).",
+        "Time that a volume's server takes longer for each read and write, in whole milliseconds (nbd).",
         low=0,
         high=10_000_000_000,
     ),
@@ -271,7 +266,7 @@ PARAMETERS = (
     Parameter(
         "on_client_loss",
         "word",
-        "What becomes of a trial that loses a client: it fails, or goes on with the others.",
+        "Whether a trial that loses a client fails or goes on.",
         words=("fail", "go_on"),
         default="fail",
     ),
@@ -295,7 +290,7 @@ def mistakes_of(settings: Mapping[str, object], varied: Container[str] = ()) -> 
     What belongs to some levels of a parameter that is `varied` stands beside its others too.
 
     >>> mistakes_of({"pattern": "random", "theta": "0.9"})
-    [('theta', 'is of pattern zipf, found random; allowed: one of them')]
+    [('theta', 'can only be used with pattern zipf, not with random')]
     >>> mistakes_of({"theta": "0.9"}, varied={"pattern"})
     []
     """
@@ -307,22 +302,26 @@ def mistakes_of(settings: Mapping[str, object], varied: Container[str] = ()) -> 
             continue
         level = settings.get(other, defaults[other])
         if level not in levels:
-            text = f"is of {other} {' or '.join(levels)}, found {level}; allowed: one of them"
+            text = f"can only be used with {other} {' or '.join(levels)}, not with {level}"
             found.append((name, text))
     if "rate" in settings and settings.get("arrivals") == "closed" and "arrivals" not in varied:
-        text = "found closed, where nothing comes at a rate, with a rate; allowed: a law, or no rate"
+        text = "invalid value: closed with a rate, where nothing comes at one; expected a law, or no rate"
         found.append(("arrivals", text))
     if settings.get("think") and "rate" in settings:
-        found.append(
-            ("think", "found a pause with a rate, which says when operations begin; allowed: one of them")
-        )
+        found.append(("think", "cannot be used with rate, which says when operations begin"))
     delay = settings.get("device_delay")
     if isinstance(delay, int) and delay % MILLISECOND_NS:
-        found.append(("device_delay", f"found {delay / MILLISECOND_NS:g} ms, allowed: whole milliseconds"))
+        found.append(
+            ("device_delay", f"invalid value: {delay / MILLISECOND_NS:g} ms; expected whole milliseconds")
+        )
     if settings.get("direct") is True and settings.get("syscalls") == "mmap":
-        found.append(("direct", "found on with syscalls mmap, which is the page cache; allowed: off"))
+        found.append(
+            ("direct", "invalid value: on with syscalls mmap, which is the page cache; expected off")
+        )
     if settings.get("direct") is True and settings.get("cached") == "yes":
-        found.append(("cached", "found yes with direct: on, which bypasses the page cache; allowed: any, no"))
+        found.append(
+            ("cached", "invalid value: yes with direct: on, which bypasses the page cache; expected any, no")
+        )
     return found
 
 
@@ -358,34 +357,39 @@ def _of_calls(point: Mapping[str, Level]) -> Mistakes:
         found.append(
             (
                 ("queue_depth", "syscalls"),
-                f"found {depth} with syscalls {syscalls}, which has one operation in flight a worker; allowed: 1, or"
-                f" syscalls {' or '.join(_MANY_AT_A_TIME)}",
+                f"invalid value: {depth} with syscalls {syscalls}, which has one operation in flight "
+                f"a worker; expected 1, or syscalls {' or '.join(_MANY_AT_A_TIME)}",
             )
         )
     if batch > depth:
         found.append(
-            (("batch", "queue_depth"), f"found {batch} with queue_depth {depth}, allowed: 1 to that")
+            (("batch", "queue_depth"), f"invalid value: {batch} with queue_depth {depth}; expected 1 to that")
         )
     for flag in ("nowait", "hipri"):
         if point.get(flag) is True and syscalls not in _WITH_FLAGS:
             found.append(
                 (
                     (flag, "syscalls"),
-                    f"found on with syscalls {syscalls}, which has no such flag; allowed: syscalls"
-                    f" {' or '.join(_WITH_FLAGS)}, or off",
+                    f"invalid value: on with syscalls {syscalls}, which has no such flag; expected "
+                    f"syscalls {' or '.join(_WITH_FLAGS)}, or off",
                 )
             )
     if point.get("iopoll") is True and syscalls == "io_uring" and point["direct"] is not True:
-        found.append((("iopoll", "direct"), "found on through the page cache, allowed: direct: on with it"))
+        found.append(
+            (("iopoll", "direct"), "invalid value: on through the page cache; expected direct: on with it")
+        )
     if point["sync"] != "none" and point.get("target") == NULL_TARGET:
-        text = f"found {point['sync']} on {NULL_TARGET}, where nothing is to be made durable; allowed: none"
+        text = (
+            f"invalid value: {point['sync']} on {NULL_TARGET}, where nothing is to be made "
+            "durable; expected none"
+        )
         found.append((("sync", "target"), text))
     law = str(point.get("arrivals", "closed"))
     if law in ("constant", "poisson", "bursty") and "rate" not in point:
         found.append(
             (
                 ("arrivals",),
-                f"found {law}, and nothing says how many there are; needed: rate, in operations per second",
+                f"{law} needs rate, in operations per second",
             )
         )
     return found
@@ -403,13 +407,14 @@ def _of_blocks(point: Mapping[str, Level]) -> Mistakes:
     if drawn and "align" not in point and greatest % unit:
         # Nobody named the unit: the block is what can be mended.
         text = (
-            f"found lengths of up to {shown}, which are drawn at multiples of {quantity.show('size', unit)} where no `align` says"
-            " otherwise; allowed: a greatest length that is such a multiple, or an `align` that it is a multiple of"
+            f"invalid value: lengths of up to {shown}, which are drawn at multiples of "
+            f"{quantity.show('size', unit)} where no `align` says otherwise; expected a greatest "
+            "length that is such a multiple, or an `align` that it is a multiple of"
         )
         return [(("block",), text)]
     if unit > greatest or greatest % unit:
         return [
-            (("align", "block"), f"found {quantity.show('size', unit)}, allowed: what the block, {shown}, is a multiple of")
+            (("align", "block"), invalid(quantity.show('size', unit), f"what the block, {shown}, is a multiple of"))
         ]  # fmt: skip
     found: Mistakes = []
     workers = int(point["workers"])
@@ -417,8 +422,8 @@ def _of_blocks(point: Mapping[str, Level]) -> Mistakes:
         found.append(
             (
                 ("workers", "queue_depth", "block"),
-                f"found {workers} x queue_depth {point['queue_depth']} x block {shown}, which are in flight at a time; allowed:"
-                f" {quantity.show('size', _MOST_BYTES)} in all",
+                f"invalid value: {workers} x queue_depth {point['queue_depth']} x block {shown}, "
+                f"which are in flight at a time; expected {quantity.show('size', _MOST_BYTES)} in all",
             )
         )
     on_null = point.get("target") == NULL_TARGET
@@ -434,15 +439,16 @@ def _of_blocks(point: Mapping[str, Level]) -> Mistakes:
                 found.append(
                     (
                         (name, "direct"),
-                        f"found {quantity.show('size', length)} with direct: on, allowed: multiples of {SECTOR_BYTES} bytes",
+                        f"invalid value: {quantity.show('size', length)} with direct: on; expected multiples "
+                        f"of {SECTOR_BYTES} bytes",
                     )
                 )
     if point["verify"] != "off" and unit < SECTOR_BYTES:
         found.append(
             (
                 ("align", "block", "verify"),
-                f"found {quantity.show('size', unit)} with verify, allowed: {SECTOR_BYTES} bytes or more, of which each"
-                " carries its check",
+                f"invalid value: {quantity.show('size', unit)} with verify; expected {SECTOR_BYTES} "
+                "bytes or more, of which each carries its check",
             )
         )
     if isinstance(size := point.get("working_set"), int):
@@ -455,16 +461,22 @@ def _without_room(point: Mapping[str, Level], size: int, unit: int, greatest: in
     units, needed, workers = size // unit, -(-greatest // unit), int(point["workers"])
     shown = quantity.show("size", greatest)
     if units < needed:
-        text = f"found a block of {shown} in a working set of {quantity.show('size', size)}, which has no room for it"
-        return [(("block", "working_set"), f"{text}; allowed: a shorter block, or a longer working set")]
+        text = (
+            f"invalid value: a block of {shown} in a working set of "
+            f"{quantity.show('size', size)}, which has no room for it"
+        )
+        return [(("block", "working_set"), f"{text}; expected a shorter block, or a longer working set")]
     if (
         point["pattern"] in ("sequential", "strided", "shuffled")
         and point["sequence"] == "split"
         and units // workers < needed
     ):
-        text = f"found {workers}, of which each has a part of {quantity.show('size', size)} in order, and no room for a block"
+        text = (
+            f"invalid value {workers}: each has a part of {quantity.show('size', size)} in order, "
+            "and no room for a block"
+        )
         return [
-            (("workers", "working_set"), f"{text} of {shown}; allowed: fewer, or sequence: each or shared")
+            (("workers", "working_set"), f"{text} of {shown}; expected fewer, or sequence: each or shared")
         ]
     return []
 
@@ -480,39 +492,41 @@ def _of_pattern(point: Mapping[str, Level]) -> Mistakes:
             "to several files": ", " in str(point.get("target", "")),
             "with syscalls mmap": point["syscalls"] == "mmap",
         }
-        found += [
-            (("pattern",), f"found append {what}, allowed: without it") for what, so in wrong.items() if so
-        ]
+        found += [(("pattern",), f"append cannot be used {what}") for what, so in wrong.items() if so]
     for name, of in (("stride", "strided"), ("theta", "zipf")):
         if pattern == of and name not in point:
             like = "its skew, such as 0.9" if name == "theta" else "the distance of two blocks, such as 64KiB"
-            found.append((("pattern",), f"found {pattern}, needed: {name}, {like}"))
+            found.append((("pattern",), f"{pattern} needs {name}, {like}"))
     block, stride = point["block"], point.get("stride")
     if pattern == "strided" and isinstance(block, int) and isinstance(stride, int) and stride < block:
         found.append(
             (
                 ("stride", "block"),
-                f"found {quantity.show('size', stride)}, allowed: {quantity.show('size', block)} or more, as long as a block is",
+                invalid(
+                    quantity.show("size", stride),
+                    f"{quantity.show('size', block)} or more, as long as a block is",
+                ),
             )
         )
     if pattern == "strided" and isinstance(block, int) and isinstance(stride, int):
         unit = int(point.get("align", block))
         if stride % unit:
             text = (
-                f"found {quantity.show('size', stride)}, which is no multiple of {quantity.show('size', unit)}; allowed: such a"
-                " multiple, or an `align` that block and stride are multiples of"
+                f"invalid value {quantity.show('size', stride)!r}: it is no multiple of "
+                f"{quantity.show('size', unit)}; expected such a multiple, or an `align` that block "
+                "and stride are multiples of"
             )
             found.append((("stride", "align", "block"), text))
     size = point.get("working_set")
     if pattern == "strided" and isinstance(block, int) and isinstance(stride, int) and isinstance(size, int):
         part = size // int(point["workers"]) if point["sequence"] == "split" else size
         if stride >= block and stride + block > part:
-            its_part = f"and a worker has {quantity.show('size', part)}: only one block of them"
-            text = f"found {quantity.show('size', stride)}, {its_part}"
+            its_part = f"a worker has {quantity.show('size', part)}: only one block of them"
+            text = f"invalid value {quantity.show('size', stride)!r}: {its_part}"
             found.append(
                 (
                     ("stride", "working_set"),
-                    f"{text}; allowed: {quantity.show('size', part - block)} at most, or a longer working set",
+                    f"{text}; expected {quantity.show('size', part - block)} at most, or a longer working set",
                 )
             )
     drawn = pattern not in ("sequential", "strided", "append")
@@ -520,15 +534,17 @@ def _of_pattern(point: Mapping[str, Level]) -> Mistakes:
         found.append(
             (
                 ("in_order", "pattern"),
-                f"found {point['in_order']} with pattern {pattern}, allowed: 1, or a drawn one",
+                f"invalid value: {point['in_order']} with pattern {pattern}; expected 1, or a drawn one",
             )
         )
     if pattern == "hot_spot" and point["hot_space"] == WHOLE_PPM:
-        found.append((("hot_space",), "found 100%, a hot spot that is all of the working set; allowed: less"))
+        found.append(
+            (("hot_space",), "invalid value: 100%, a hot spot that is all of the working set; expected less")
+        )
     for name in ("hot_space", "hot_operations"):
         share = int(point[name])
         if pattern == "self_similar" and not 0 < share < WHOLE_PPM:
             found.append(
-                ((name,), f"found {quantity.show('share', share)}, allowed: more than none and less than all")
+                ((name,), invalid(quantity.show("share", share), "more than none and less than all"))
             )
     return found

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
+from iodyno.core.invalid import invalid
 from iodyno.core.parameter import Level, Parameter
 
 
@@ -33,7 +34,7 @@ def checked_timing(written: str) -> str:
     """`faster(2)`, `slower(1.5)`. Raises ValueError."""
     match = re.fullmatch(r"(faster|slower)\(\s*(\d{1,6}(?:\.\d{1,6})?)\s*\)", written.strip())
     if match is None or not float(match[2]):
-        raise ValueError(f"found {written!r}, allowed: original, none, faster(2), slower(2)")
+        raise ValueError(invalid(written, "original, none, faster(2), slower(2)"))
     return f"{match[1]}({match[2]})"
 
 
@@ -41,17 +42,17 @@ PARAMETERS = (
     Parameter(
         "replay",
         "text",
-        "A trace of blkparse, iosnoop, biosnoop or `iodyno trace block`, whose operations are done once instead of a pattern.",
+        "A trace of blkparse, iosnoop, biosnoop or `iodyno trace block`, replayed once.",
     ),
     Parameter(
         "replay_device",
         "text",
-        "Of a trace with several devices: the one whose operations are replayed, as the trace names it (8,0, sda).",
+        "Of a trace with several devices: the one, as the trace names it (8,0, sda).",
     ),
     Parameter(
         "timing",
         "word",
-        "When operations of a trace begin: as in it (original), as soon as others are complete (none), or faster(2), slower(2).",
+        "When they begin: as in the trace (original), as soon as others are complete (none), or faster(2), slower(2).",
         words=("original", "none"),
         form=checked_timing,
         like="faster(2)",

@@ -35,7 +35,7 @@ def chosen(sections: Sequence[Section], names: Sequence[str]) -> list[Section]:
     for name in names:
         if name not in called:
             raise ExperimentError(
-                f"found no job {name}, allowed: {listed(name, labels)}{nearest(name, labels)}",
+                f"unknown job {name}: expected {listed(name, labels)}{nearest(name, labels)}",
                 where=f"--section {name}",
                 advice=f"--section {shlex.quote(labels[0])}",
             )
@@ -153,8 +153,8 @@ def _together(jobs: Sequence[Job], file: str) -> bool:
         late = next((job for job in jobs if job.delay), None)
         if late is not None and len(jobs) > 1:
             raise ExperimentError(
-                f"[{late.name}] begins {late.delay} later than others (startdelay), and all jobs of a trial begin at one"
-                " instant; allowed: none",
+                f"[{late.name}] begins {late.delay} later than others (startdelay), and all jobs of a "
+                "trial begin at one instant; expected none",
                 where=f"{late.file}:{late.lines.get('startdelay', late.line)}",
                 advice="leave startdelay out, or let one job wait for the other (stonewall)",
             )
@@ -162,8 +162,8 @@ def _together(jobs: Sequence[Job], file: str) -> bool:
             if job.waits_for in names[:number]:
                 others = ", ".join(f"[{name}]" for name in names[:number] if name != job.waits_for)
                 raise ExperimentError(
-                    f"[{job.name}] waits for [{job.waits_for}], and not for {others}, which is not carried; allowed: all at the"
-                    " same time, or one after the other (stonewall)",
+                    f"[{job.name}] waits for [{job.waits_for}], and not for {others}, which is not "
+                    "carried; expected all at the same time, or one after the other (stonewall)",
                     where=f"{job.file}:{job.lines.get('wait_for', job.line)}",
                     advice=f"--section {shlex.quote(names[0])}, then the others",
                 )
@@ -171,8 +171,8 @@ def _together(jobs: Sequence[Job], file: str) -> bool:
     first = after.index(False)
     beside, alone = jobs[first + 1], jobs[after.index(True) + 1]
     raise ExperimentError(
-        f"the jobs [{jobs[first].name}] and [{beside.name}] run at the same time, and [{alone.name}] after others; "
-        "allowed: all at the same time, or one after the other",
+        f"the jobs [{jobs[first].name}] and [{beside.name}] run at the same time, and "
+        f"[{alone.name}] after others; expected all at the same time, or one after the other",
         where=f"{beside.file}:{beside.line}",
         advice=f"--section {jobs[first].name} --section {beside.name}, then the others"
         + ("" if any(job.waits_for for job in jobs) else "; `iodyno run` makes a campaign of each step"),
@@ -219,7 +219,8 @@ def _of_files(jobs: Sequence[Job], file: str, notes: list[str]) -> Keys:
     for job in jobs:
         if first.files is None or job.files is None or not job.files.alike(first.files):
             raise ExperimentError(
-                f"[{first.name}] and [{job.name}] do not do the same to whole files; allowed: jobs that do, or one at a time",
+                f"[{first.name}] and [{job.name}] do not do the same to whole files; expected jobs "
+                "that do, or one at a time",
                 where=f"{job.file}:{job.line}",
                 advice=f"--section {first.name}; `iodyno run` makes a campaign of each, where they wait for each other",
             )
@@ -260,8 +261,8 @@ def _alike_in_checks(jobs: Sequence[Job]) -> None:
     other = next((job for job in jobs if checking and job.settings != checking.settings), None)
     if checking is not None and other is not None:
         raise ExperimentError(
-            f"[{checking.name}] has checks (verify) and runs at the same time as [{other.name}], which has other settings;"
-            " allowed: jobs that are alike, or one after the other",
+            f"[{checking.name}] has checks (verify) and runs at the same time as [{other.name}], "
+            "which has other settings; expected jobs that are alike, or one after the other",
             where=f"{checking.file}:{checking.lines.get('verify', checking.line)}",
             advice=f"--section {shlex.quote(checking.name)}, then --section {shlex.quote(other.name)}",
         )

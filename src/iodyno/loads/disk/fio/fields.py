@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from iodyno.formats.mistakes import found
+from iodyno.core.invalid import found, invalid
 from iodyno.loads.disk.fio import numbers
 
 
@@ -20,7 +20,8 @@ def direction(written: str, reads: float, default: str = "", what: str = "sizes"
     write = (parts[1] or default) if len(parts) > 1 else read
     if 0.0 < reads < 100.0 and read != write:
         raise ValueError(
-            f"found {found(written)}, other {what} for reads than for writes, which are not carried; allowed: one for both"
+            f"invalid value {found(written)}: other {what} for reads than for writes are not "
+            "carried; expected one for both"
         )
     return write if reads == 0.0 else read
 
@@ -29,7 +30,7 @@ def size_range(written: str, kb_base: int = 1024) -> tuple[int, int]:
     """`4k-16k`. Raises ValueError."""
     low, dash, high = written.partition("-")
     if not dash:
-        raise ValueError(f"found {found(written)}, allowed: a range such as 4k-16k")
+        raise ValueError(invalid(written, "a range such as 4k-16k"))
     bounds = sorted((numbers.size(low, kb_base), numbers.size(high, kb_base)))
     return bounds[0], bounds[1]
 
@@ -42,7 +43,7 @@ def cpu_mask(written: str) -> tuple[int, ...]:
     """
     mask = numbers.count(written)
     if not mask:
-        raise ValueError(f"found {found(written)}, allowed: a mask with a bit for each CPU, such as 3")
+        raise ValueError(invalid(written, "a mask with a bit for each CPU, such as 3"))
     return tuple(cpu for cpu in range(mask.bit_length()) if mask >> cpu & 1)
 
 
@@ -55,9 +56,9 @@ def cpus(written: str) -> tuple[int, ...]:
     for part in written.split(","):
         match = re.fullmatch(r"\s*(\d{1,4})(?:-(\d{1,4}))?\s*", part)
         if match is None:
-            raise ValueError(f"found {found(written)}, allowed: CPUs such as 0,2-3")
+            raise ValueError(invalid(written, "CPUs such as 0,2-3"))
         first, last = int(match[1]), int(match[2] or match[1])
         if last < first:
-            raise ValueError(f"found {found(written)}, allowed: CPUs such as 0,2-3, the lower one first")
+            raise ValueError(invalid(written, "CPUs such as 0,2-3, the lower one first"))
         found_cpus += range(first, last + 1)
     return tuple(dict.fromkeys(found_cpus))

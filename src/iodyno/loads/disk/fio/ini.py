@@ -12,8 +12,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from iodyno.core.errors import ExperimentError
+from iodyno.core.invalid import found, invalid
 from iodyno.formats.given_file import head_of, read_given
-from iodyno.formats.mistakes import Mistake, error, found, listed, nearest
+from iodyno.formats.mistakes import Mistake, error, listed, nearest
 from iodyno.loads.disk.fio.numbers import computed
 
 MAX_BYTES = 1 << 20
@@ -94,7 +95,7 @@ def parse_sections(
         raise error(file, reading.mistakes, "docs/guides/fio.md shows what a job file may hold")
     if not reading.jobs:
         raise ExperimentError(
-            "found no job, needed: a section such as [job1]",
+            "missing job: expected a section such as [job1]",
             where=file,
             advice="docs/guides/fio.md shows job files",
         )
@@ -135,7 +136,7 @@ def _waits(jobs: Sequence[Section]) -> list[Mistake]:
             why = "no job of this file"
         once = [name for name in before if before.count(name) == 1]
         allowed = f"a job before this one: {listed(key.value, once)}" if once else "none, it is the first job"
-        text = f"found {found(key.value)}, {why}, allowed: {allowed}{nearest(key.value, once)}"
+        text = f"invalid value {found(key.value)}: {why}; expected {allowed}{nearest(key.value, once)}"
         mistakes.append(Mistake(key.line, f"[{job.label}] wait_for", text))
     return mistakes
 
@@ -166,7 +167,7 @@ class _Reading:
             if re.match(r"include\s+\S", stripped):
                 self.include(stripped.split(None, 1)[1].strip(), file, number, depth)
             elif self.open is None:
-                text_ = f"found {found(stripped)} before the first section, needed: [global] or [NAME]"
+                text_ = f"unexpected {found(stripped)} before the first section: expected [global] or [NAME]"
                 self.mistakes.append(Mistake(number, "", text_))
                 return
             else:
@@ -177,9 +178,7 @@ class _Reading:
         match = re.fullmatch(r"\[([^\]]*)\]\s*(?:[#;].*)?", written)
         name = match[1].strip() if match else ""
         if not name:
-            self.mistakes.append(
-                Mistake(line, "", f"found {found(written)}, needed: a name in brackets, such as [job1]")
-            )
+            self.mistakes.append(Mistake(line, "", invalid(written, "a name in brackets, such as [job1]")))
             self.open = {}
             return
         if name.startswith("global"):  # as fio compares it: [global_reads] is no job
@@ -190,7 +189,7 @@ class _Reading:
         self.jobs.append(Section(name, file, line, keys, dict(self.globals)))
         if len(self.jobs) > MAX_JOBS:
             raise ExperimentError(
-                f"found more than {MAX_JOBS} jobs, allowed: {MAX_JOBS}", where=f"{file}:{line}"
+                f"more than {MAX_JOBS} jobs: expected {MAX_JOBS} at most", where=f"{file}:{line}"
             )
 
     def key(self, written: str, file: str, line: int) -> None:
@@ -203,7 +202,7 @@ class _Reading:
         job = self.jobs[-1].name if self.jobs and self.open is self.jobs[-1].keys else ""
         value = self.put_in(value, job, line)
         if equals and not value:
-            self.mistakes.append(Mistake(line, name, "found nothing after =, needed: a value"))
+            self.mistakes.append(Mistake(line, name, "missing value after ="))
         if past is not None and known == "filename":
             value = f"{past.value}:{value}"  # each one adds to those before it
         elif past is not None and known in _OF_DIRECTIONS:
@@ -219,7 +218,7 @@ class _Reading:
                     Mistake(
                         line,
                         "",
-                        f"${{{match[1]}}} is not in the environment, needed: {match[1]}=... before the command",
+                        f"${{{match[1]}}} is not in the environment; expected {match[1]}=... before the command",
                     )
                 )
                 return "1"
@@ -283,19 +282,21 @@ def _decoded(text: str | bytes, file: str) -> str:
     raw = text.encode("utf-8", errors="surrogatepass") if isinstance(text, str) else text
     if len(raw) > MAX_BYTES:
         raise ExperimentError(
-            f"is larger than {MAX_BYTES >> 20} MiB, allowed: a job file of that size", where=file
+            f"is larger than {MAX_BYTES >> 20} MiB; expected a job file of that size", where=file
         )
     try:
         decoded = raw.removeprefix(b"\xef\xbb\xbf").decode("utf-8")
     except UnicodeDecodeError as problem:
         line = 1 + raw[: problem.start].count(b"\n")
         raise ExperimentError(
-            f"the byte 0x{raw[problem.start]:02x} is no UTF-8, allowed: text", where=f"{file}:{line}"
+            f"the byte 0x{raw[problem.start]:02x} is no UTF-8; expected text", where=f"{file}:{line}"
         ) from None
     for character in ("\x00", "\x1b"):
         if character in decoded:
             line = 1 + decoded[: decoded.index(character)].count("\n")
-            raise ExperimentError(f"found the character {character!r}, allowed: text", where=f"{file}:{line}")
+            raise ExperimentError(
+                f"unexpected character {character!r}: expected text", where=f"{file}:{line}"
+            )
     if not decoded.strip():
-        raise ExperimentError("the file is empty, needed: a section such as [job1]", where=file)
+        raise ExperimentError("the file is empty; expected a section such as [job1]", where=file)
     return decoded

@@ -12,7 +12,8 @@ from typing import Any
 
 from iodyno.core import quantity
 from iodyno.core.errors import ExperimentError
-from iodyno.formats.mistakes import error, found, nearest, unknown
+from iodyno.core.invalid import found, invalid
+from iodyno.formats.mistakes import error, nearest, unknown
 from iodyno.loads.disk.fio import numbers
 from iodyno.loads.disk.fio.fields import cpu_mask, cpus, direction, size_range
 from iodyno.loads.disk.fio.file_engines import FILE_ENGINES, WholeFiles
@@ -135,7 +136,7 @@ class _Reading(PlaceReading):
         """The job. Raises WrongError with mistakes noted."""
         self.check_names()
         if self.word("kb_base", "1024") not in ("1000", "1024"):
-            self.note(self.keys["kb_base"], f"found {found(self.word('kb_base'))}, allowed: 1000, 1024")
+            self.note(self.keys["kb_base"], invalid(self.word("kb_base"), "1000, 1024"))
         engine = self.word("ioengine", "psync").lower()
         self.times()
         numjobs = self.at_least_one("numjobs")
@@ -174,9 +175,9 @@ class _Reading(PlaceReading):
             elif name in WITHOUT_EFFECT:
                 self.say(f"{key.name} is without effect: {WITHOUT_EFFECT[name]}")
             elif name not in CARRIED:
-                self.note(key, f"is no option that is known here{nearest(name, known())}")
+                self.note(key, f"unknown option{nearest(name, known())}")
             elif not key.value and name not in SWITCHES:
-                self.note(key, f"found no value, needed: {key.name}=...")
+                self.note(key, f"missing value: expected {key.name}=...")
             elif name not in NAMES and numbers.opposite(key.value, self.kb_base(name)):
                 self.say(
                     f"{key.name}={key.value}: kib, mib and so on are powers of 1000 where kb_base is 1024, as in fio"
@@ -264,7 +265,8 @@ class _Reading(PlaceReading):
         if more:
             if more.startswith("-") and not is_random:
                 self.note(
-                    key, f"found {found(written)}, which goes backwards and is not carried; allowed: {kind}"
+                    key,
+                    f"invalid value {found(written)}: it goes backwards and is not carried; expected {kind}",
                 )
                 raise WrongError
             try:
@@ -275,7 +277,8 @@ class _Reading(PlaceReading):
             if is_random and (sequencer := self.word("rw_sequencer", "sequential")) != "sequential":
                 self.note(
                     self.keys["rw_sequencer"],
-                    f"found {found(sequencer)}, which repeats each of the random places and is not carried; allowed: sequential",
+                    f"invalid value {found(sequencer)}: it repeats each of the random places and is not "
+                    "carried; expected sequential",
                 )
                 raise WrongError
             if is_random:
@@ -283,7 +286,8 @@ class _Reading(PlaceReading):
             if self.of_direction("bssplit", reads) or self.of_direction("bsrange", reads):
                 self.note(
                     key,
-                    f"found {found(written)} with drawn sizes, which is not carried; allowed: one size (bs)",
+                    f"invalid value: {found(written)} with drawn sizes, which is not carried; expected "
+                    "one size (bs)",
                 )
                 raise WrongError
             stride = hole + self.block_bytes(reads)
@@ -313,14 +317,14 @@ class _Reading(PlaceReading):
             if "in_order" in settings:
                 self.note(
                     self.keys["percentage_random"],
-                    f"found {found(self.word('percentage_random'))} with rw={self.word('rw')}, which is not carried; allowed: one"
-                    " of the two",
+                    f"invalid value: {found(self.word('percentage_random'))} with rw={self.word('rw')}, "
+                    "which is not carried; expected one of the two",
                 )
             if law != "random":
                 self.note(
                     self.keys["percentage_random"],
-                    f"found {found(self.word('percentage_random'))} with random_distribution={law}, which is not carried;"
-                    " allowed: one of the two",
+                    f"invalid value: {found(self.word('percentage_random'))} with "
+                    f"random_distribution={law}, which is not carried; expected one of the two",
                 )
             return None
         if "random_distribution" not in self.keys:
@@ -333,12 +337,12 @@ class _Reading(PlaceReading):
         if kind == "zipf" and more:
             theta, _, centre = more.partition(":")
             if not re.fullmatch(r"\d(\.\d{1,6})?", theta) or not 0 < float(theta) < 5:
-                return self.note(key, f"found {found(key.value)}, allowed: zipf:THETA with 0 < THETA < 5")
+                return self.note(key, invalid(key.value, "zipf:THETA with 0 < THETA < 5"))
             settings["pattern"], settings["theta"] = "zipf", theta
         elif kind == "pareto" and more:
             skew, _, centre = more.partition(":")
             if not re.fullmatch(r"0?\.\d{1,6}", skew) or not 0 < float(skew) < 1:
-                return self.note(key, f"found {found(key.value)}, allowed: pareto:SKEW with 0 < SKEW < 1")
+                return self.note(key, invalid(key.value, "pareto:SKEW with 0 < SKEW < 1"))
             # fio's law is the same for SKEW and 1 - SKEW, with the frequent places at the other end.
             space = min(float(skew), 1 - float(skew)) * 100
             settings["pattern"] = "self_similar"
@@ -356,8 +360,9 @@ class _Reading(PlaceReading):
         else:
             self.note(
                 key,
-                f"found {found(key.value)}, allowed: random, zipf:THETA, pareto:SKEW, normal:DEVIATION,"
-                " zoned:ACCESSES/SPACE:...",
+                invalid(
+                    key.value, "random, zipf:THETA, pareto:SKEW, normal:DEVIATION, zoned:ACCESSES/SPACE:..."
+                ),
             )
         if centre:
             self.say(
@@ -386,21 +391,22 @@ class _Reading(PlaceReading):
         """Read the handling of the page cache, and the advice to the kernel on the pattern."""
         if settings["target"] == "null" or settings["direct"] == "on":
             return {}
-        told: dict[str, Any] = {}
+        found_settings: dict[str, Any] = {}
         if self.switch("pre_read"):
-            told["cached"] = "yes"
+            found_settings["cached"] = "yes"
         elif self.switch("invalidate", True):
-            told["cached"] = "each_pass"
+            found_settings["cached"] = "each_pass"
         hint = self.word("fadvise_hint", "1").lower()
         of_pattern = "random" if self.word("rw", "read").lower().startswith("rand") else "sequential"
         if hint not in ("0", "1", "none", of_pattern):
             self.note(
                 self.keys["fadvise_hint"],
-                f"found {found(hint)} with rw={self.word('rw', 'read')}, which is not carried; allowed: 0, 1, {of_pattern}",
+                f"invalid value: {found(hint)} with rw={self.word('rw', 'read')}, which is not "
+                f"carried; expected 0, 1, {of_pattern}",
             )
         elif hint not in ("0", "none") and settings["syscalls"] != "mmap":
-            told["advised"] = "on"
-        return told
+            found_settings["advised"] = "on"
+        return found_settings
 
     def end(self, settings: Mapping[str, Any], numjobs: int) -> dict[str, Any]:
         """After how many operations the load ends, where the job says it."""
@@ -456,29 +462,30 @@ class _Reading(PlaceReading):
             return {"block": law, **align}
         size = self.block_bytes(reads)
         if not 512 <= size <= 1 << 30:
-            self.note(self.keys.get("bs"), f"found {size} bytes, allowed: 512 to 1 GiB")
+            self.note(self.keys.get("bs"), f"invalid value: {size} bytes; expected 512 to 1 GiB")
         return {"block": quantity.show("size", size)}
 
     def calls(self, syscalls: str) -> dict[str, Any]:
         """Read how calls are made: depth, direct, the ring."""
-        told: dict[str, Any] = {}
+        found_settings: dict[str, Any] = {}
         depth = self.at_least_one("iodepth")
         if syscalls in _ASYNCHRONOUS:
-            told["queue_depth"] = depth
+            found_settings["queue_depth"] = depth
             if (batch := self.count("iodepth_batch_complete_min", 1)) > 1:
-                told["batch"] = min(batch, told["queue_depth"])
+                found_settings["batch"] = min(batch, found_settings["queue_depth"])
         elif depth > 1:
             self.say(f"iodepth={depth} with calls that wait is 1, as in fio")
         past = self.last("direct", "buffered")
         direct = self.switch("direct") if past is self.keys.get("direct") else not self.switch("buffered")
-        told["direct"] = "on" if direct else "off"
+        found_settings["direct"] = "on" if direct else "off"
         if self.count("iodepth_low", depth) < depth:
             self.note(
-                self.keys["iodepth_low"], f"found less than iodepth={depth}, which is kept; allowed: {depth}"
+                self.keys["iodepth_low"],
+                f"invalid value: less than iodepth={depth}, which is kept; expected {depth}",
             )
         if syscalls == "io_uring":
             registered = [self.switch(name) for name in ("fixedbufs", "registerfiles")]
-            told["registered"] = "on" if any(registered) else "off"
+            found_settings["registered"] = "on" if any(registered) else "off"
             if registered[0] != registered[1]:
                 self.say("fixedbufs and registerfiles are one switch here: both on")
         for name, (engines, setting) in _OF_ENGINES.items():
@@ -487,13 +494,13 @@ class _Reading(PlaceReading):
             if syscalls not in engines:
                 self.note(
                     self.keys[name],
-                    f"is of the engines {_engines(engines)}; allowed: one of them, or leave it out",
+                    f"can only be used with the engines {_engines(engines)}",
                 )
             elif setting:
-                told["iopoll" if (name, syscalls) == ("hipri", "io_uring") else setting] = "on"
+                found_settings["iopoll" if (name, syscalls) == ("hipri", "io_uring") else setting] = "on"
         if "blockalign" in self.keys:
-            told["align"] = quantity.show("size", self.size("blockalign", 512) or 512)
-        return told
+            found_settings["align"] = quantity.show("size", self.size("blockalign", 512) or 512)
+        return found_settings
 
     def durability(self) -> dict[str, Any]:
         """Read how writes are made durable."""
@@ -507,7 +514,7 @@ class _Reading(PlaceReading):
         if len(asked) > 1:
             self.note(
                 self.keys.get("fsync") or self.keys.get("fdatasync"),
-                f"found {' and '.join(asked)}, allowed: one of them",
+                f"{' and '.join(asked)} cannot be used together",
             )
         if not asked:
             return {}
@@ -516,38 +523,39 @@ class _Reading(PlaceReading):
 
     def content(self, reads: float) -> dict[str, Any]:
         """Read the content that is written, and whether it is checked."""
-        told: dict[str, Any] = {}
+        found_settings: dict[str, Any] = {}
         if self.switch("zero_buffers"):
-            told["content"] = "zero"
+            found_settings["content"] = "zero"
         share = self.get("buffer_compress_percentage", numbers.whole_percent, 0.0)
         if share:
-            told["content"] = f"compressible({share:g}%)"
+            found_settings["content"] = f"compressible({share:g}%)"
         verify = self.word("verify", "0").lower()
         back = self.switch("do_verify", True)
         if verify in ("0", "none"):
-            return told
+            return found_settings
         if verify not in CHECKS:
             self.note(self.keys["verify"], unknown(verify, CHECKS))
         if verify == "null":
             self.say("verify=null is without effect: it checks nothing")
-            return told
+            return found_settings
         if verify != "crc32c":
             self.say(f"verify={verify}: each block carries a check of its own with crc32c")
-        told["verify"] = "read" if reads else "write"
+        found_settings["verify"] = "read" if reads else "write"
         if reads == 100.0 or not back:
-            return told
+            return found_settings
         if "do_verify" in self.keys:
             self.note(
                 self.keys["do_verify"],
-                "found 1, which reads everything back after it was written, and is not carried; allowed: 0, or a mix such as"
-                " rw=randrw, whose reads check what was written before them",
+                "invalid value: 1, which reads everything back after it was written, and is not "
+                "carried; expected 0, or a mix such as rw=randrw, whose reads check what was written "
+                "before them",
             )
         else:
             self.say(
                 f"verify={verify}: blocks are written with their checks, and NOT read back at the end, as fio would do;"
                 " a mix (rw=randrw or rw=rw) checks what it reads while it writes, and do_verify=0 is what is done here"
             )
-        return told
+        return found_settings
 
     def pauses(self, settings: Mapping[str, Any]) -> dict[str, Any]:
         """Pauses after so many blocks."""
@@ -558,7 +566,7 @@ class _Reading(PlaceReading):
         if "rate" in settings:
             self.note(
                 self.keys["thinktime"],
-                "a pause beside a rate, which says when blocks begin; allowed: one of them",
+                "a pause cannot be used with a rate, which says when blocks begin",
             )
         every = {"think_every": blocks} if blocks > 1 else {}
         return {"think": quantity.show("duration", pause_ns), **every}

@@ -11,7 +11,7 @@ import operator
 import re
 from collections.abc import Callable, Mapping
 
-from iodyno.formats.mistakes import found
+from iodyno.core.invalid import found, invalid
 
 _SIZE = re.compile(r"(\d+)([kmgtp]?)(i?)(b?)|(0x[0-9a-f]+)", re.IGNORECASE)
 _TERM = re.compile(r"(\d+(?:\.\d+)?|\.\d+)([kmgtp]?)(i?)(b?)|(0x[0-9a-f]+)", re.IGNORECASE)
@@ -38,7 +38,9 @@ def size(written: str, kb_base: int = 1024) -> int:
         # Within brackets a k is 1024 in any case (exp/expression-parser.l of fio).
         return _checked(computed(text, lambda term: _bytes(_TERM, term, 1024)), written)
     if _SIZE.fullmatch(text) is None:
-        raise ValueError(f"found {found(written)}{_read_as(text)}, allowed: a size such as 4k, 1536k or 10g")
+        raise ValueError(
+            f"invalid value {found(written)}{_read_as(text)} expected a size such as 4k, 1536k or 10g"
+        )
     return _checked(_bytes(_SIZE, text, kb_base), written)
 
 
@@ -57,7 +59,7 @@ def _bytes(pattern: re.Pattern[str], text: str, kb_base: int) -> float:
 def _read_as(text: str) -> str:
     """State fio's reading of a number behind which is nothing that it looks at (`str_to_decimal` of its parse.c), in words."""
     match = re.match(r"(0x[0-9a-f]+)|(\d+)(?![kmgtp%\d])", text, re.IGNORECASE)
-    return f", which is {int(match[0], 16 if match[1] else 10)} to fio" if match else ""
+    return f": it is {int(match[0], 16 if match[1] else 10)} to fio;" if match else ":"
 
 
 def opposite(written: str, kb_base: int = 1024) -> bool:
@@ -71,7 +73,7 @@ def opposite(written: str, kb_base: int = 1024) -> bool:
 
 def _checked(value: float, written: str) -> int:
     if not 0 <= value <= MOST:
-        raise ValueError(f"found {found(written)}, allowed: 0 to 2^62")
+        raise ValueError(invalid(written, "0 to 2^62"))
     return int(value)
 
 
@@ -86,7 +88,7 @@ def count(written: str, kb_base: int = 1024) -> int:
             raise ValueError  # of which fio takes what stands before the point: 0.5 of a rate is 0, which is no limit
         return size(written, kb_base)
     except ValueError:
-        raise ValueError(f"found {found(written)}, allowed: a whole number") from None
+        raise ValueError(invalid(written, "a whole number")) from None
 
 
 def duration_ns(written: str, unit: str = "s") -> int:
@@ -101,7 +103,8 @@ def duration_ns(written: str, unit: str = "s") -> int:
     match = re.fullmatch(r"(\d+)([a-z]*)", text)
     if match is None or (match[2] and match[2] not in _TIMES_NS):
         raise ValueError(
-            f"found {found(written)}{_time_read_as(text, unit)}, allowed: a duration such as 30, 90s, 5m or 500ms"
+            f"invalid value {found(written)}{_time_read_as(text, unit)} expected a duration such "
+            "as 30, 90s, 5m or 500ms"
         )
     return _checked(int(match[1]) * _TIMES_NS[match[2] or unit], written)
 
@@ -124,9 +127,9 @@ def _time_read_as(text: str, unit: str) -> str:
     """State fio's reading of a time that is none (`get_mult_time` of its parse.c), in words."""
     match = re.match(r"(\d+)([a-z]?)([a-z]?)", text)
     if match is None:
-        return ""
+        return ":"
     as_if = "ms" if match[2] + match[3] == "ms" else "us" if match[2] else unit
-    return f", which is {match[1]}{as_if} to fio"
+    return f": it is {match[1]}{as_if} to fio;"
 
 
 def switch(written: str) -> bool:
@@ -135,7 +138,7 @@ def switch(written: str) -> bool:
         return True
     if written.strip().lower() in ("0", "false", "no", "off"):
         return False
-    raise ValueError(f"found {found(written)}, allowed: 0, 1")
+    raise ValueError(invalid(written, "0, 1"))
 
 
 def percent(written: str) -> float:
@@ -146,7 +149,7 @@ def percent(written: str) -> float:
     except ValueError:
         value = -1.0
     if not 0 <= value <= 100:
-        raise ValueError(f"found {found(written)}, allowed: 0 to 100")
+        raise ValueError(invalid(written, "0 to 100"))
     return value
 
 
@@ -157,9 +160,7 @@ def whole_percent(written: str) -> float:
     70.0
     """
     if not re.fullmatch(r"\s*\d+\s*", written):
-        raise ValueError(
-            f"found {found(written)}, allowed: 0 to 100, a whole number without a sign, as fio reads no other"
-        )
+        raise ValueError(invalid(written, "0 to 100, a whole number without a sign, as fio reads no other"))
     return percent(written)
 
 
@@ -176,7 +177,7 @@ def split(written: str, kb_base: int = 1024) -> list[tuple[int, float]]:
     given = sum(share for _, share in pairs if share is not None)
     open_ones = sum(1 for _, share in pairs if share is None)
     if given > 100.0001 or (not open_ones and abs(given - 100) > 1):
-        raise ValueError(f"found shares that add up to {given:g} %, allowed: 100 %")
+        raise ValueError(f"invalid value: shares that add up to {given:g} %; expected 100 %")
     rest = (100 - given) / open_ones if open_ones else 0.0
     return [(each, rest if share is None else share) for each, share in pairs]
 
@@ -197,10 +198,10 @@ def zones(written: str) -> list[tuple[float, float]]:
     for name, shares in zip(("accesses", "space"), zip(*all_zones, strict=True), strict=True):
         if abs(sum(shares) - 100) > 1e-6 or min(shares) < 0:
             raise ValueError(
-                f"found {found(written)}: the {name} of all zones are {sum(shares):g} %, needed: 100 %"
+                f"invalid value {found(written)}: the {name} of all zones are {sum(shares):g} %; expected 100 %"
             )
     if not all(space for _, space in all_zones):
-        raise ValueError(f"found {found(written)}: a zone without space")
+        raise ValueError(f"invalid value {found(written)}: a zone without space")
     return all_zones
 
 
@@ -225,12 +226,12 @@ def computed(written: str, term: Callable[[str], float]) -> float:
         return name
 
     if len(written) > _MAX_TERMS:
-        raise ValueError(f"found {found(written)}, allowed: a shorter expression")
+        raise ValueError(invalid(written, "a shorter expression"))
     plain = re.sub(r"(?<![\w.])(?:0x[0-9a-fA-F]+|\d+(?:\.\d+)?[A-Za-z]*)", named, written)
     try:
         value = _value(ast.parse(plain, mode="eval").body, terms)
     except (SyntaxError, KeyError, ZeroDivisionError, OverflowError, MemoryError, RecursionError, ValueError):
-        raise ValueError(f"found {found(written)}, allowed: numbers with + - * / % and brackets") from None
+        raise ValueError(invalid(written, "numbers with + - * / % and brackets")) from None
     return value
 
 

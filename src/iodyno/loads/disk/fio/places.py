@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from iodyno.core import quantity
-from iodyno.formats.mistakes import found, unknown
+from iodyno.core.invalid import found, invalid
+from iodyno.formats.mistakes import unknown
 from iodyno.loads.disk.fio import numbers
 from iodyno.loads.disk.fio.ini import Section
 from iodyno.loads.disk.fio.reading import SectionReading, WrongError
@@ -47,8 +48,8 @@ class PlaceReading(SectionReading):
         if kind in _TRIMS:
             self.note(
                 key,
-                f"found {found(kind)}, which discards blocks of a device (of a file, fio fails) and is not carried; allowed:"
-                f" {', '.join(PATTERNS)}",
+                f"invalid value {found(kind)}: it discards blocks of a device (of a file, fio fails) "
+                f"and is not carried; expected {', '.join(PATTERNS)}",
             )
             raise WrongError
         if kind not in PATTERNS:
@@ -98,7 +99,8 @@ class PlaceReading(SectionReading):
         if whole:
             if offset >= whole:
                 self.note(
-                    self.keys["offset"], f"found {offset} bytes, allowed: less than the {whole} of the file"
+                    self.keys["offset"],
+                    f"invalid value: {offset} bytes; expected less than the {whole} of the file",
                 )
             size = min(size or whole, whole - offset)
         increment = self.size("offset_increment", 0) or 0
@@ -108,7 +110,10 @@ class PlaceReading(SectionReading):
                 if increment != size:
                     self.note(
                         self.keys["offset_increment"],
-                        f"found {increment}, allowed: as many bytes as size ({size}), so that each job has a part of its own",
+                        invalid(
+                            increment,
+                            f"as many bytes as size ({size}), so that each job has a part of its own",
+                        ),
                     )
                 size, settings["sequence"] = size * numjobs, "split"
             elif own and size:
@@ -130,7 +135,10 @@ class PlaceReading(SectionReading):
             return min(map(_bytes_of, paths))
         except OSError:
             key = self.keys[shares[0]]
-            text = f"found {found(key.value)}, a share of a file that is not there yet; allowed: a size, or a filesize beside it"
+            text = (
+                f"invalid value {found(key.value)}: a share of a file that is not there yet; expected "
+                "a size, or a filesize beside it"
+            )
             self.note(key, text)
             return 0
 
@@ -149,7 +157,7 @@ class PlaceReading(SectionReading):
         except OSError:
             sizes = [0]
         if not min(sizes):
-            self.note(self.keys.get("filename"), "has no size, needed: size=1g for a file")
+            self.note(self.keys.get("filename"), "missing size: expected size=1g for a file")
             return None
         self.say("there is no size: the file is used as long as it is")
         return min(sizes) // 512 * 512
@@ -160,14 +168,20 @@ class PlaceReading(SectionReading):
         if ":" in directory:
             self.note(
                 self.keys["directory"],
-                f"found {found(directory)}, several directories, which are not carried; allowed: one",
+                f"invalid value {found(directory)}: several directories, which are not carried; expected one",
             )
             raise WrongError
         count = self.at_least_one("nrfiles")
         if count > MOST_FILES:
             self.note(
                 self.keys["nrfiles"],
-                f"found {count}, allowed: 1 to {MOST_FILES}; a personality of Filebench has filesets (docs/guides/filebench.md)",
+                invalid(
+                    count,
+                    (
+                        f"1 to {MOST_FILES}; a personality of Filebench has filesets "
+                        "(docs/guides/filebench.md)"
+                    ),
+                ),
             )
             raise WrongError
         own, names = names_of(self.section, count)
@@ -182,7 +196,10 @@ class PlaceReading(SectionReading):
             self.note(self.keys.get("filename"), str(problem))
             raise WrongError from None
         if len({path for path, _ in placed}) < len(placed):
-            text = f"found {found(written)}, one file twice to fio, each time with a part of size; allowed: each file once"
+            text = (
+                f"invalid value {found(written)}: one file twice to fio, each time with a part of "
+                "size; expected each file once"
+            )
             self.note(self.keys["filename"], text)
             raise WrongError
         if len(placed) > 1:
@@ -199,9 +216,12 @@ class PlaceReading(SectionReading):
             "roundrobin:1",
         ):
             text = (
-                f"found {found(service)}, an order of {files} files that is not carried; allowed: roundrobin"
+                f"invalid value {found(service)}: an order of {files} files that is not carried; "
+                "expected roundrobin"
             )
             self.note(self.keys["file_service_type"], text)
         if self.count("openfiles", files) < files:
-            text = f"found less than all {files} files, which are open at a time here; allowed: {files}"
+            text = (
+                f"invalid value: less than all {files} files, which are open at a time here; expected {files}"
+            )
             self.note(self.keys["openfiles"], text)

@@ -10,7 +10,8 @@ from functools import partial
 from typing import Any
 
 from iodyno.core import quantity
-from iodyno.formats.mistakes import found, unknown
+from iodyno.core.invalid import found, invalid
+from iodyno.formats.mistakes import unknown
 from iodyno.loads.disk.fio import numbers
 from iodyno.loads.disk.fio.ini import Key
 from iodyno.loads.disk.fio.reading import SectionReading
@@ -39,8 +40,9 @@ def rates(reading: SectionReading, reads: float, numjobs: int, block: str) -> di
         other = _WRITES if one == _READS else _READS
         reading.note(
             key,
-            f"found {found(key.value)}, which limits {one} and not {other}; allowed: a rate for each of the two, or two jobs"
-            " that run at the same time, one that reads and one that writes",
+            f"invalid value {found(key.value)}: it limits {one} and not {other}; expected a rate "
+            "for each of the two, or two jobs that run at the same time, one that reads and one "
+            "that writes",
         )
         return {}
     process = reading.word("rate_process", "linear").lower()
@@ -73,7 +75,7 @@ def _limits(reading: SectionReading) -> tuple[Key | None, Mapping[str, Fraction]
             given.append((reading.keys[name], pair))
     if len(given) > 1:
         last = reading.last("rate", "rate_iops")
-        reading.note(last, "found rate and rate_iops, allowed: one of them, as in fio")
+        reading.note(last, "rate cannot be used with rate_iops, as in fio")
         return None, {}
     return given[0] if given else (None, {})
 
@@ -82,7 +84,7 @@ def _pair(name: str, kb_base: int, written: str) -> Mapping[str, Fraction]:
     """`1000` of each direction, `600,400` of reads and of writes, `,400` of writes alone. Raises ValueError."""
     parts = [part.strip() for part in written.split(",")][:2]  # a third one is of trims
     if not any(parts):
-        raise ValueError(f"found {found(written)}, allowed: a rate such as 1000")
+        raise ValueError(invalid(written, "a rate such as 1000"))
     read = numbers.size if name == "rate" else numbers.count
     each = [Fraction(read(part, kb_base) if part else 0) for part in parts]
     return {_READS: each[0], _WRITES: each[-1]}
@@ -97,21 +99,22 @@ def _held(
     if not held or abs(held - total) > total * _ROUNDED:
         reading.note(
             key,
-            f"found {found(key.value)}, which is {_number(total)} operations per second"
-            f"{f' of {numjobs} jobs' if numjobs > 1 else ''}; allowed: a whole number of them, to 1 %",
+            f"invalid value {found(key.value)}: it is {_number(total)} operations per "
+            f"second{f' of {numjobs} jobs' if numjobs > 1 else ''}; expected a whole number of "
+            "them, to 1 %",
         )
         return {}
-    told: dict[str, Any] = {"rate": f"{held}/s"}
+    settings: dict[str, Any] = {"rate": f"{held}/s"}
     each = " and ".join(f"{_number(limit)} {name}" for name, limit in limited.items())
     of_each = " of each job" if numjobs > 1 else ""
     if len(limited) > 1:
         share = round(limited[_READS] / sum(limited.values()) * 10**6)
-        told["read"] = quantity.show("share", share)
+        settings["read"] = quantity.show("share", share)
         instead = (
             "" if share == round(reads * 10**4) else f" in place of the {reads:g}% of the mix, as in fio"
         )
         reading.say(
-            f"{_shown(key)}: {each} per second{of_each}, drawn from one rate, {told['read']} of it reads{instead}"
+            f"{_shown(key)}: {each} per second{of_each}, drawn from one rate, {settings['read']} of it reads{instead}"
         )
     elif key.name == "rate":
         reading.say(f"{_shown(key)}: {each} per second{of_each}")
@@ -122,7 +125,7 @@ def _held(
     )
     if numjobs > 1:
         reading.say(f"a rate of each of {numjobs} jobs: {held}/s for all together")
-    return told
+    return settings
 
 
 def _shown(key: Key) -> str:

@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from iodyno.formats.mistakes import Mistake, found
+from iodyno.core.invalid import invalid
+from iodyno.formats.mistakes import Mistake
 from iodyno.loads.disk.fio import numbers
 from iodyno.loads.disk.fio.fields import direction
 from iodyno.loads.disk.fio.ini import Key, Section
@@ -115,7 +116,7 @@ class SectionReading:
         """The whole number of an option that is 1 by default, and not less."""
         number = self.count(name, 1)
         if number < 1:
-            self.note(self.keys[name], f"found {found(self.keys[name].value)}, allowed: 1 and more")
+            self.note(self.keys[name], invalid(self.keys[name].value, "1 and more"))
         return max(1, number)
 
     def size(self, name: str, default: int | None = None) -> int | None:

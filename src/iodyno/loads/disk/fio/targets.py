@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path, PurePath
 
-from iodyno.formats.mistakes import found
+from iodyno.core.invalid import found
 from iodyno.loads.disk.fio.ini import Section
 
 MOST_FILES = 64
@@ -48,7 +48,8 @@ class Targets:
         inside = os.path.normpath(named)
         if inside == "/" or PurePath(inside).parts[:1] in ((), ("..",)):
             raise ValueError(
-                f"found {found(named)}, which is not within the target directory {self.target}; allowed: a file in it"
+                f"invalid value {found(named)}: it is not within the target directory {self.target}; "
+                "expected a file in it"
             )
         whole = _whole(named, directory)
         name = self.names.get(whole, _tail(whole, _kept(named), 0))

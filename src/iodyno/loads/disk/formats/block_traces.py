@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from iodyno.core.errors import ExperimentError
+from iodyno.core.invalid import invalid
 from iodyno.formats.given_file import read_given
 
 Kind = Literal["read", "write", "fsync"]
@@ -207,7 +208,7 @@ def _snoop(names: Sequence[str], lines: Iterable[str], file: str, first: int) ->
 
 def _unreadable(line: str, needed: str, file: str, number: int) -> ExperimentError:
     return ExperimentError(
-        f"found {line.strip()[:60]!r}, needed: a line with {needed}",
+        invalid(line.strip()[:60], f"a line with {needed}"),
         where=f"{file}:{number}",
         advice="take the line out",
     )
@@ -231,7 +232,7 @@ def _operation(line: _Line, kind: Kind, begin_ns: int) -> TracedOperation:
     length, sector = line.length_bytes, line.sector
     if not 0 <= length <= 1 << 30 or not 0 <= sector <= 1 << 53:
         raise ExperimentError(
-            f"found {length} bytes at sector {sector}, allowed: up to 1 GiB at sectors up to 2^53",
+            f"invalid value: {length} bytes at sector {sector}; expected up to 1 GiB at sectors up to 2^53",
             where=line.where,
         )
     return TracedOperation(line.at_ns - begin_ns, kind, sector * SECTOR_BYTES, length)
@@ -245,7 +246,9 @@ def _trace(lines: Sequence[_Line], file: str, device: str | None) -> Trace:
     shown = ", ".join(f"{name} ({count})" for name, count in by_device.most_common(8))
     if device is not None and device not in by_device:
         raise ExperimentError(
-            f"found {device!r}, allowed: a device of the trace{f': {shown}' if any(by_device) else ', which names none'}",
+            invalid(
+                device, f"a device of the trace{f': {shown}' if any(by_device) else ', which names none'}"
+            ),
             where=f"{file}: {_DEVICE_KEY}",
         )
     if device is None and len(by_device) > 1:
@@ -268,7 +271,7 @@ def _trace(lines: Sequence[_Line], file: str, device: str | None) -> Trace:
         )
     if len(replayed) > MAX_OPERATIONS:
         raise ExperimentError(
-            f"has {len(replayed)} operations, allowed: {MAX_OPERATIONS}",
+            f"has {len(replayed)} operations; expected {MAX_OPERATIONS} at most",
             where=file,
             advice=f"cut it: head -n {MAX_OPERATIONS}",
         )
@@ -276,7 +279,7 @@ def _trace(lines: Sequence[_Line], file: str, device: str | None) -> Trace:
         # What ended just after a trace began has begun before it.
         if abs(line.at_ns) > 1 << 62:
             raise ExperimentError(
-                f"found a time of {line.at_ns} ns, allowed: -2^62 to 2^62", where=line.where
+                f"invalid value: a time of {line.at_ns} ns; expected -2^62 to 2^62", where=line.where
             )
     replayed.sort(key=lambda line: line.at_ns)
     begin_ns = replayed[0].at_ns

@@ -1,4 +1,4 @@
-"""What the reader of an experiment file asks of a load on disks."""
+"""Sections of an experiment file about a load on disks."""
 
 from __future__ import annotations
 

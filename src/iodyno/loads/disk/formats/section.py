@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from iodyno.core.experiment import WorkloadSpec
 from iodyno.core.factor import Factor
+from iodyno.core.invalid import found, invalid
 from iodyno.core.volume import CREATE_FILES, FOR_MANY, MAY_BE_SLOWER, MAY_KEEP_NOTHING, MOST_CLIENTS
 from iodyno.core.workload import Workload
 from iodyno.formats import experiment_model as model
 from iodyno.formats.factor_points import points, varied_at
-from iodyno.formats.mistakes import Path, found, unknown
+from iodyno.formats.mistakes import Path, unknown
 from iodyno.loads.disk.core import parameters as disk_parameters
 from iodyno.loads.files.core.parameters import kinds_of
 from iodyno.loads.files.core.values import Personality
@@ -61,7 +62,7 @@ def check(reading: Reading, workload: WorkloadSpec, factors: Mapping[str, Factor
     for host in workload.hosts:
         _check_host(reading, workload, given, varied, host)
     if "volume" in given and "target" in given:
-        reading.note(("workload", "target"), "the volume is the target, allowed: one of the two")
+        reading.note(("workload", "target"), "cannot be used with volume, which is the target")
     # Also a volume with a wrong level is one, so that no target is asked for beside it.
     if "volume" in given or reading.has(("factors", "volume")):
         _check_volume(reading, workload, given, factors)
@@ -87,7 +88,7 @@ def check(reading: Reading, workload: WorkloadSpec, factors: Mapping[str, Factor
     for count in clients:
         if isinstance(count, int) and count > most:
             where = ("factors", "clients") if reading.has(("factors", "clients")) else ("workload", "clients")
-            reading.note(where, f"found {count}, allowed: 1 to {most}, as many as there are hosts")
+            reading.note(where, invalid(count, f"1 to {most}, as many as there are hosts"))
 
 
 def _check_host(
@@ -146,24 +147,26 @@ def _check_volume(
     if len(workload.hosts) > 1 and (alone := sorted(levels - FOR_MANY)):
         many = ", ".join(sorted(FOR_MANY))
         reading.note(
-            where, f"found {', '.join(alone)} with {len(workload.hosts)} hosts, allowed: {many}, or one host"
+            where,
+            f"invalid value: {', '.join(alone)} with {len(workload.hosts)} hosts; expected "
+            f"{many}, or one host",
         )
     if len(workload.hosts) > MOST_CLIENTS:
-        reading.note(where, f"found {len(workload.hosts)} hosts, allowed: {MOST_CLIENTS} at most")
+        reading.note(where, f"invalid value: {len(workload.hosts)} hosts; expected {MOST_CLIENTS} at most")
     if CREATE_FILES in {workload.settings.get("work"), *_levels(factors, "work")} and (
         alone := sorted(levels - FOR_MANY)
     ):
         many = ", ".join(sorted(FOR_MANY))
-        reading.note(where, f"found {', '.join(alone)} with work: {CREATE_FILES}, allowed: {many}")
-    told = {workload.settings.get("server_cached"), *_levels(factors, "server_cached")}
+        reading.note(where, f"invalid value: {', '.join(alone)} with work: {CREATE_FILES}; expected {many}")
+    asked_levels = {workload.settings.get("server_cached"), *_levels(factors, "server_cached")}
     wrong = {"no": levels - MAY_KEEP_NOTHING, "yes": levels - FOR_MANY}
-    for asked in sorted(str(each) for each in told if each in wrong and wrong[str(each)]):
+    for asked in sorted(str(each) for each in asked_levels if each in wrong and wrong[str(each)]):
         allowed = ", ".join(sorted(MAY_KEEP_NOTHING if asked == "no" else FOR_MANY))
         found_levels = ", ".join(sorted(wrong[asked]))
-        reading.note(where, f"found {found_levels} with server_cached: {asked}, allowed: {allowed}")
+        reading.note(where, f"invalid value: {found_levels} with server_cached: {asked}; expected {allowed}")
     if "device_delay" in given and (others := sorted(levels - MAY_BE_SLOWER)):
         allowed = ", ".join(sorted(MAY_BE_SLOWER))
-        reading.note(where, f"found {', '.join(others)} with device_delay, allowed: {allowed}")
+        reading.note(where, f"invalid value: {', '.join(others)} with device_delay; expected {allowed}")
     if "working_set" not in given:
         reading.note_missing(("workload",), "working_set", "the size of the volume, such as 256MiB")
 
@@ -233,14 +236,15 @@ def with_target(reading: Reading, written: Any, path: Path) -> Any:
         what = found(others[0]) if others else "no file and no device" if not kinds else "file and device"
         reading.note(
             here,
-            f"found {what}, allowed: a path, {{file: PATH, size: 1GiB}}, {{files: [PATH, ...], size: 1GiB}} or {{device: PATH}}",
+            f"invalid value: {what}; expected a path, {{file: PATH, size: 1GiB}}, {{files: [PATH, "
+            "...], size: 1GiB} or {device: PATH}",
         )
         return {key: value for key, value in written.items() if key != "target"}
     place = target[kinds[0]]
     if isinstance(place, str) and disk_parameters.is_device(place) != (kinds[0] == "device"):
         allowed = "a path in /dev" if kinds[0] == "device" else "a path that is not in /dev"
-        reading.note((*here, kinds[0]), f"found {found(place)}, allowed: {allowed}")
+        reading.note((*here, kinds[0]), invalid(place, allowed))
     if "size" in target and "working_set" in written:
-        reading.note((*here, "size"), "working_set is set in the workload too, allowed: one of the two")
+        reading.note((*here, "size"), "duplicate setting: working_set of the workload is set too")
     given = {"target": place} | ({"working_set": target["size"]} if "size" in target else {})
     return {**written, **given}

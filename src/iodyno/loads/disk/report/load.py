@@ -1,4 +1,4 @@
-"""What a report says of a load on disks."""
+"""Report of a load on disks."""
 
 from __future__ import annotations
 

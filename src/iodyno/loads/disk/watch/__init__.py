@@ -1,1 +1,1 @@
-"""What is shown of a load on disks while it runs."""
+"""View of a load on disks while it runs."""

@@ -1,4 +1,4 @@
-"""What the analysis asks of a file program."""
+"""Analysis of a file program."""
 
 from iodyno.loads.disk.analysis.load import StorageLoad
 

@@ -1,4 +1,4 @@
-"""What the settings of the workload `files` mean for the agent of one host (`agent/core/src/file_program.rs`)."""
+"""Job of one host's agent from the settings of the workload `files` (`agent/core/src/file_program.rs`)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ READY_TIMEOUT_S = 3600.0
 
 
 def bound_of(workload: WorkloadSpec, settings: Mapping[str, Level]) -> Bound:
-    """What runs with these settings. Raises ExperimentError."""
+    """Return the program with these settings. Raises ExperimentError."""
     assert workload.program is not None
     given = {name: level for name, level in settings.items() if name not in RESERVED and not named(name)}
     return bound(workload.program, given)
@@ -46,7 +46,7 @@ def load_settings(workload: WorkloadSpec, settings: Mapping[str, Level]) -> dict
 
 
 def creation(workload: WorkloadSpec, settings: Mapping[str, Level]) -> tuple[WorkloadSpec, dict[str, Level]]:
-    """What creation of files is as a load (`work: create_files` of the workload `disk`), and its settings: each worker makes a
+    """Creation of files as a load (`work: create_files` of the workload `disk`), and its settings: each worker makes a
     file, writes a block of it, closes it and removes one, so that a file system of any size lasts for any time.
     """
     program = parse_personality(_CREATION, file=CREATE_FILES)

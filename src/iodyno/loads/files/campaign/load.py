@@ -1,4 +1,4 @@
-"""What a campaign asks of a file program."""
+"""Campaign of a file program."""
 
 from __future__ import annotations
 

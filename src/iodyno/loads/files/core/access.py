@@ -41,11 +41,13 @@ def _check_length(flowop: Flowop, opens: Flowop | None) -> None:
     place = flowop.places.get("iosize", flowop.place)
     # Those that do not need one take a whole file where it is 0.
     if not length and "iosize" in FLOWOPS[flowop.kind].needs:
-        raise place.error(f"iosize: found 0 ({flowop.kind} {flowop.name}), allowed: 1 or more", "iosize=4k")
+        raise place.error(
+            f"invalid value for iosize: 0 ({flowop.kind} {flowop.name}); expected 1 or more", "iosize=4k"
+        )
     if length % SECTOR_BYTES and (opens or flowop).options.get("directio") is True:
         raise place.error(
-            f"iosize: found {length} with directio ({flowop.kind} {flowop.name}), allowed: multiples of {SECTOR_BYTES},"
-            " as no part of a sector bypasses the page cache",
+            f"invalid value for iosize: {length} with directio ({flowop.kind} {flowop.name}); "
+            f"expected multiples of {SECTOR_BYTES}, as no part of a sector bypasses the page cache",
             f"iosize={-(-length // SECTOR_BYTES) * SECTOR_BYTES}, or leave directio out",
         )
 
@@ -56,7 +58,7 @@ def _check_direction(flowop: Flowop, of: Files | None) -> None:
     for wrong, kinds, word in ((of.write_only, _READS, "writeonly"), (of.read_only, _WRITES, "readonly")):
         if wrong and flowop.kind in kinds:
             raise flowop.place.error(
-                f"{flowop.kind} {flowop.name} of {of.name}, which is {word} (line {of.place.line}), so that every call fails;"
-                f" allowed: files that are not",
+                f"{flowop.kind} {flowop.name} of {of.name}, which is {word} (line {of.place.line}), "
+                "so that every call fails; expected files that are not",
                 f"leave {word} out, or name another file",
             )

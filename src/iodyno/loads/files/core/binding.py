@@ -10,6 +10,7 @@ import difflib
 from collections.abc import Iterable, Mapping
 
 from iodyno.core.errors import ExperimentError
+from iodyno.core.invalid import invalid
 from iodyno.loads.files.core.access import refuse_impossible
 from iodyno.loads.files.core.attributes import (
     DRAWN,
@@ -184,9 +185,9 @@ class _Binding:
         # What comes from outside is a text until it is known what it is for.
         value = setting(value) if isinstance(value, str) else value
         if isinstance(value, str) or (isinstance(value, bool) and value):
-            raise expression.place.error(f"{what}: found {_shown(value)}, allowed: a number", f"{what}=8k")
+            raise expression.place.error(invalid(_shown(value), "a number", what), f"{what}=8k")
         if not least <= value <= most:
-            raise expression.place.error(f"{what}: found {value}, allowed: {least} to {most}")
+            raise expression.place.error(invalid(value, f"{least} to {most}", what))
         if isinstance(value, float) and value == int(value):
             return int(value)
         return int(value) if isinstance(value, bool) else value
@@ -197,7 +198,7 @@ class _Binding:
             Literal(self.variables.fixed(expression), expression.place), what, least=least, most=most
         )
         if isinstance(value, float):
-            raise expression.place.error(f"{what}: found {value:g}, allowed: a whole number")
+            raise expression.place.error(invalid(value, "a whole number", what))
         assert isinstance(value, int)
         return value
 
@@ -206,7 +207,7 @@ class _Binding:
         value = self.variables.fixed(expression, local)
         written = str(value).lower() if isinstance(value, bool) else str(value)
         if not written or not written.isprintable() or len(written) > 255:
-            raise expression.place.error(f"{what}: found {written[:60]!r}, allowed: a name of one line")
+            raise expression.place.error(invalid(written[:60], "a name of one line", what))
         return written
 
     def switch(
@@ -217,16 +218,14 @@ class _Binding:
         value = setting(value) if isinstance(value, str) else value
         if isinstance(value, str):
             if value.lower() not in _WORDS:
-                raise expression.place.error(
-                    f"{what}: found {value!r}, allowed: true, false, 0, 1", f"{what}=true"
-                )
+                raise expression.place.error(invalid(value, "true, false, 0, 1", what), f"{what}=true")
             return _WORDS[value.lower()]
         return bool(value)
 
     def required(self, attributes: Attributes, key: str, of: str, place: Place) -> Expression:
         """An attribute that must be there."""
         if key not in attributes:
-            raise place.error(f"{of} without {key}=, needed: {key}=...")
+            raise place.error(f"{of} without {key}=: expected {key}=...")
         return attributes[key]
 
     # -- files
@@ -238,11 +237,11 @@ class _Binding:
         name = self.text(self.required(given, "name", of, place), "name")
         if name in self.files:
             raise place.error(
-                f"found a second file or fileset with the name {name}, allowed: one (line {self.files[name].place.line})",
+                f"duplicate name {name} of a file or fileset (first in line {self.files[name].place.line})",
                 "another name",
             )
         if "/" in name or name in (".", ".."):
-            raise place.error(f"name: found {name!r}, allowed: a name without /", "path=DIR,name=NAME")
+            raise place.error(invalid(name, "a name without /", "name"), "path=DIR,name=NAME")
         path = self.text(given["path"], "path") if "path" in given else ""
         if not path:
             self.say(f"{of} without path=: in the target directory itself", place)
@@ -252,7 +251,7 @@ class _Binding:
         leaves = self.whole(given["leafdirs"], "leafdirs") if "leafdirs" in given else 0
         if statement.many and not entries and not leaves:
             raise place.error(
-                f"the fileset {name} has neither entries nor leafdirs, needed: one of them", "entries=1000"
+                f"the fileset {name} has neither entries nor leafdirs; expected one of them", "entries=1000"
             )
         if "cached" in given:
             held = "held in" if self.switch(given["cached"], "cached") else "out of"
@@ -297,9 +296,7 @@ class _Binding:
         for process in written:
             name = self.text(self.required(process.attributes, "name", "a process", process.place), "name")
             if name in found:
-                raise process.place.error(
-                    f"found a second process with the name {name}, allowed: one", "another name"
-                )
+                raise process.place.error(f"duplicate name {name} of a process", "another name")
             given = process.attributes
             instances = (
                 self.whole(given["instances"], "instances", most=MAX_INSTANCES) if "instances" in given else 1
@@ -339,7 +336,7 @@ class _Binding:
         """A flowop, those of a composite one in its place."""
         self.flowop_count += 1
         if self.flowop_count > MAX_FLOWOPS:
-            raise written.place.error(f"found more than {MAX_FLOWOPS} flowops, allowed: {MAX_FLOWOPS}")
+            raise written.place.error(f"more than {MAX_FLOWOPS} flowops: expected {MAX_FLOWOPS} at most")
         if written.kind in self.composites:
             return self.composite(written, local, calls)
         kind = OLDER_FLOWOPS.get(written.kind, written.kind)
@@ -347,13 +344,15 @@ class _Binding:
             near = _near(written.kind, [*FLOWOPS, *self.composites])
             own = f", and the composite {', '.join(self.composites)}" if self.composites else ""
             raise written.place.error(
-                f"found the flowop {written.kind!r}, allowed: {', '.join(FLOWOPS)}{own}{near}",
+                f"unknown flowop {written.kind!r}: expected {', '.join(FLOWOPS)}{own}{near}",
                 "docs/guides/filebench.md says what each does",
             )
         if kind != written.kind:
             self.say(f"the flowop {written.kind} of older versions: {kind}", written.place)
         for name in written.locals:
-            raise written.place.error(f"${name} given to {written.kind}, allowed: with a composite flowop")
+            raise written.place.error(
+                f"${name} can only be used with a composite flowop, not with {written.kind}"
+            )
         options: dict[str, Option] = {}
         for key, expression in written.attributes.items():
             if key not in ("name", "iters"):
@@ -378,7 +377,7 @@ class _Binding:
             return self.text(expression, key, local)
         value = self.amount(expression, key, local)
         if key in ("fd", "srcfd") and (isinstance(value, (Use, float)) or value > 4096):
-            raise expression.place.error(f"{key}: found {_shown(value)}, allowed: 0 to 4096")
+            raise expression.place.error(invalid(_shown(value), "0 to 4096", key))
         return value
 
     def check(self, kind: str, options: Mapping[str, Option], written: FlowopText) -> None:
@@ -386,7 +385,7 @@ class _Binding:
         place = written.place
         for key in FLOWOPS[kind].needs:
             if key not in options:
-                raise place.error(f"{kind} without {key}=, needed: {key}=...")
+                raise place.error(f"{kind} without {key}=: expected {key}=...")
         name = options.get("filename")
         if name is not None and name not in self.files:
             expression = written.attributes["filename"]
@@ -398,7 +397,7 @@ class _Binding:
         opens = kind in ("openfile", "createfile", "makedir", "removedir", "listdir", "statfile")
         if opens and name is None and "fd" not in options:
             raise place.error(
-                f"{kind} without filesetname=, needed: the name of a fileset", "filesetname=NAME"
+                f"{kind} without filesetname=: expected the name of a fileset", "filesetname=NAME"
             )
         if (
             kind in ("makedir", "removedir")
@@ -406,7 +405,7 @@ class _Binding:
             and not self.files[str(name)].leaf_directories
         ):
             raise place.error(
-                f"{kind} on {name}, which has no leaf directories, needed: leafdirs= where it is defined"
+                f"{kind} on {name}, which has no leaf directories; expected leafdirs= where it is defined"
             )
 
     def composite(
@@ -416,7 +415,7 @@ class _Binding:
         definition = self.composites[written.kind]
         if written.kind in calls or len(calls) >= _MAX_CALLS:
             raise written.place.error(
-                f"the composite flowop {written.kind} is done within itself, allowed: others"
+                f"the composite flowop {written.kind} is done within itself; expected others"
             )
         own: dict[str, Scalar | Use] = {}
         for name, default in definition.locals.items():
@@ -429,15 +428,16 @@ class _Binding:
                     f"define flowop name={written.kind}, ${name}",
                 )
             if expression is None:
-                raise written.place.error(f"${name} without a value, needed: ${name}=VALUE")
+                raise written.place.error(f"${name} without a value: expected ${name}=VALUE")
             own[name] = self.variables.value(expression, local)
         for name in definition.locals:
             if name not in own and name not in self.variables.values and name not in self.variables.laws:
-                raise written.place.error(f"${name} of {written.kind} has no value, needed: ${name}=VALUE")
+                raise written.place.error(f"${name} of {written.kind} has no value; expected ${name}=VALUE")
         for key in written.attributes:
             if key not in ("name", "iters"):
                 raise written.attributes[key].place.error(
-                    f"{key}= given to the composite flowop {written.kind}, allowed: name, iters, and its own variables"
+                    f"unknown key {key}= of the composite flowop {written.kind}: expected name, iters, "
+                    "and its own variables"
                 )
         flowops = tuple(self.flowop(inner, own, (*calls, written.kind)) for inner in definition.flowops)
         iters = written.attributes.get("iters")
@@ -466,13 +466,11 @@ class _Binding:
             if target is None:
                 continue
             if target not in kinds:
-                raise flowop.place.error(
-                    f"target: {_unknown(str(target), kinds, 'flowop that has this name')}"
-                )
+                raise flowop.place.error(_unknown(str(target), kinds, "target"))
             needed = {"wakeup": "block", "sempost": "semblock"}.get(flowop.kind)
             if needed and needed not in kinds[str(target)]:
                 raise flowop.place.error(
-                    f"target: {target} is {', '.join(sorted(kinds[str(target)]))}, allowed for {flowop.kind}: {needed}"
+                    f"invalid value {target!r} for target: a {', '.join(sorted(kinds[str(target)]))}; expected a {needed}"
                 )
 
     # -- commands
@@ -487,7 +485,9 @@ class _Binding:
             if command.name == "eventgen" and "rate" in command.attributes:
                 rate = self.amount(command.attributes["rate"], "rate", most=10**9)
                 if isinstance(rate, Use):
-                    raise command.place.error("rate: found a drawn variable, allowed: one rate for the run")
+                    raise command.place.error(
+                        "invalid value for rate: a drawn variable; expected one rate for the run"
+                    )
                 events_per_s = rate
             elif command.name in ("run", "psrun"):
                 runs.append((command.place, self.run_seconds(command)))
@@ -567,17 +567,17 @@ def laws_used(result: Bound) -> list[Law]:
     return [law for law in result.laws if law.name in used]
 
 
-def _shown(value: Scalar | Use) -> str:
+def _shown(value: Scalar | Use) -> Scalar:
     if isinstance(value, Use):
-        return f"${value.name}, which is drawn"
-    return str(value).lower() if isinstance(value, bool) else repr(value)
+        return f"${value.name} (drawn)"
+    return value
 
 
 def _near(word: str, allowed: Iterable[str]) -> str:
     near = difflib.get_close_matches(word[:60], list(allowed), n=1, cutoff=0.55)
-    return f"; did you mean {near[0]}?" if near else ""
+    return f"; did you mean {near[0]!r}?" if near else ""
 
 
 def _unknown(word: str, allowed: Iterable[str], what: str) -> str:
     words = list(allowed)
-    return f"found {word[:60]!r}, allowed: {', '.join(words) or 'none'}{_near(word, words)} ({what})"
+    return f"unknown {what} {word[:60]!r}: expected {', '.join(words) or 'none'}{_near(word, words)}"

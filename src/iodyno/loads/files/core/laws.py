@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
+from iodyno.core.invalid import invalid
 from iodyno.loads.files.core.attributes import CUSTOM_KINDS, DRAWN_KINDS
 from iodyno.loads.files.core.bound import Law
 from iodyno.loads.files.core.settings import Variables, setting
@@ -43,29 +44,29 @@ def law_of(name: str, drawn: Drawn, variables: Variables) -> Law:
 
 
 def _refuse_undrawable(law: Law, drawn: Drawn) -> None:
-    """What an agent would not draw from (`Variable::check` of agent/core/src/file_variable.rs)."""
+    """Check that an agent would draw from the law (`Variable::check` of agent/core/src/file_variable.rs)."""
     place = drawn.place
     if law.least is not None and law.most is not None and law.least > law.most:
         place = drawn.attributes["min"].place if "min" in drawn.attributes else place
-        raise place.error(f"min: found {law.least:g}, allowed: max={law.most:g} or less", "a larger max=")
+        raise place.error(invalid(law.least, f"max={law.most:g} or less", "min"), "a larger max=")
     if law.round_to is not None and (law.round_to < 1 or law.round_to != int(law.round_to)):
         place = drawn.attributes["round"].place
-        raise place.error(f"round: found {law.round_to:g}, allowed: a whole number of bytes")
+        raise place.error(invalid(law.round_to, "a whole number of bytes", "round"))
     greatest = _MOST_LOGARITHM if law.law == "lognormal" else _MOST
     rows = (part for row in law.rows for part in row)
     for what, value in (*law.parameters.items(), *(("randtable", part) for part in rows)):
         if abs(value) > greatest:
-            raise place.error(f"{what} of {law.name}: found {value:g}, allowed: up to {greatest:g}")
+            raise place.error(invalid(value, f"up to {greatest:g}", f"{what} of {law.name}"))
     for key, bound in (("min", law.least), ("max", law.most), ("round", law.round_to)):
         if bound is not None and abs(bound) > _MOST:
-            raise drawn.attributes[key].place.error(f"{key}: found {bound:g}, allowed: up to {_MOST:g}")
+            raise drawn.attributes[key].place.error(invalid(bound, f"up to {_MOST:g}", key))
 
 
 def number(expression: Expression, variables: Variables, what: str) -> float:
     """A number that is not drawn. Raises ExperimentError."""
     value = variables.fixed(expression)
     if isinstance(value, (bool, str)) or not math.isfinite(value):
-        raise expression.place.error(f"{what}: found {value!r}, allowed: a number")
+        raise expression.place.error(invalid(value, "a number", what))
     return value
 
 
@@ -83,14 +84,14 @@ def _kind(drawn: Drawn, variables: Variables, default: str | None, allowed: tupl
     if expression is None:
         if default is None:
             raise drawn.place.error(
-                f"a cvar without a type, allowed: {', '.join(allowed)}", "type=cvar-gamma"
+                f"missing type of a cvar: expected {', '.join(allowed)}", "type=cvar-gamma"
             )
         return default
     written = str(variables.fixed(expression))
     kind = written.removeprefix("cvar-")
     if kind not in allowed:
         shown = ", ".join(allowed)
-        raise expression.place.error(f"type: found {written!r}, allowed: {shown}", f"type={allowed[0]}")
+        raise expression.place.error(invalid(written, shown, "type"), f"type={allowed[0]}")
     return kind
 
 
@@ -101,23 +102,23 @@ def _random(name: str, drawn: Drawn, variables: Variables) -> Law:
     gamma = _optional(drawn, "gamma", variables)
     gamma = (_GAMMA if gamma is None else gamma) / 1000
     if gamma <= 0:
-        raise drawn.attributes["gamma"].place.error(f"gamma: found {gamma * 1000:g}, allowed: more than 0")
+        raise drawn.attributes["gamma"].place.error(invalid(gamma * 1000, "more than 0", "gamma"))
     round_to = _optional(drawn, "round", variables) or None
     most = _optional(drawn, "max", variables)
     seed = _seed(drawn, variables)
     if kind == "tabular":
         return Law(name, kind, {}, _rows(drawn, variables, mean, least), least, most, round_to, seed)
     if drawn.table:
-        raise drawn.place.error(f"a randvar of type {kind} with a randtable, allowed: with type=tabular")
+        raise drawn.place.error(f"a randtable can only be used with type=tabular, not with {kind}")
     centre = gamma if mean is None else mean
     if centre < least and mean is None:
         middle = f"{(least + most) / 2:g}" if most is not None and most > least else "MEAN"
         raise drawn.place.error(
-            f"a randvar of type {kind} with min={least:g} and without a mean, needed: mean= (max= only cuts off)",
+            f"a randvar of type {kind} with min={least:g} and without a mean; expected mean= (max= only cuts off)",
             f"mean={middle}",
         )
     if centre < least:
-        raise drawn.place.error(f"mean: found {centre:g}, allowed: min={least:g} or more", "a larger mean=")
+        raise drawn.place.error(invalid(centre, f"min={least:g} or more", "mean"), "a larger mean=")
     if kind == "uniform":
         # Between min and as far beyond the mean as that is beyond min.
         return Law(
@@ -131,7 +132,7 @@ def _rows(
 ) -> tuple[tuple[float, float, float], ...]:
     if not drawn.table:
         raise drawn.place.error(
-            "type tabular without a table, needed: randtable = {{percent, low, high}, ...}"
+            "type tabular without a table: expected randtable = {{percent, low, high}, ...}"
         )
     rows = []
     for row in drawn.table:
@@ -141,13 +142,14 @@ def _rows(
         )
         if percent < 0 or low < 0 or high < low:
             raise row.percent.place.error(
-                f"found the row {{{percent:g}, {low:g}, {high:g}}}, allowed: a percentage of 0 or more, then low <= high"
+                f"invalid value: the row {{{percent:g}, {low:g}, {high:g}}}; expected a percentage of "
+                "0 or more, then low <= high"
             )
         rows.append((percent, low, high))
     total = sum(row[0] for row in rows)
     if not math.isclose(total, 100):
         raise drawn.table[0].percent.place.error(
-            f"the percentages of the table add up to {total:g}, needed: 100", "mend one of them"
+            f"the percentages of the table add up to {total:g}; expected 100", "mend one of them"
         )
     own = sum(percent * (low + high) / 200 for percent, low, high in rows)
     if mean is not None and own > least:
@@ -172,13 +174,13 @@ def _custom(name: str, drawn: Drawn, variables: Variables) -> Law:
         value = setting(text) if colon else ""
         if key not in parameters:
             raise place.error(
-                f"parameters: found {entry!r}, allowed for cvar-{kind}: {', '.join(parameters)}",
+                invalid(entry, f"parameters of cvar-{kind}, {', '.join(parameters)}", "parameters"),
                 f"{CUSTOM_KINDS[kind][0]}:4096",
             )
         if isinstance(value, (str, bool)):
-            raise place.error(f"parameters: found {entry!r}, needed: {key}:NUMBER", f"{key}:4096")
+            raise place.error(invalid(entry, f"{key}:NUMBER", "parameters"), f"{key}:4096")
         if key in _POSITIVE and value <= 0:
-            raise place.error(f"parameters: found {entry!r}, allowed: more than 0")
+            raise place.error(invalid(entry, "more than 0", "parameters"))
         parameters[key] = float(value)
     law = _checked(kind, parameters, place)
     return Law(
@@ -193,7 +195,7 @@ def _checked(kind: str, given: Mapping[str, float], place: Place) -> tuple[str, 
         ordered = [given["lower"], *([given["mode"]] if kind == "triangular" else []), given["upper"]]
         if ordered != sorted(ordered) or ordered[0] == ordered[-1]:
             raise place.error(
-                "parameters: found bounds that are not in order, needed: lower < upper",
+                "invalid value for parameters: bounds that are not in order; expected lower < upper",
                 "lower:4096;upper:8192",
             )
         mode = {"mode": given["mode"]} if kind == "triangular" else {}
@@ -205,10 +207,12 @@ def _checked(kind: str, given: Mapping[str, float], place: Place) -> tuple[str, 
         stages = given["shape"]
         if not stages.is_integer() or stages > _MOST_STAGES:
             raise place.error(
-                f"parameters: found shape:{stages:g}, allowed for cvar-erlang: a whole number, 1 to {_MOST_STAGES}",
+                invalid(
+                    f"shape:{stages:g}", f"a whole number of cvar-erlang, 1 to {_MOST_STAGES}", "parameters"
+                ),
                 "cvar-gamma, which has stages between",
             )
         return kind, {"shape": int(stages), "rate": given["rate"]}
     if kind in ("gamma", "exponential") and given["mean"] <= 0:
-        raise place.error(f"parameters: found mean:{given['mean']:g}, allowed: more than 0")
+        raise place.error(f"invalid value for parameters: mean:{given['mean']:g}; expected more than 0")
     return kind, dict(given)

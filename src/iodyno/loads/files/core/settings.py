@@ -114,11 +114,13 @@ class Variables:
             return f"{left}/{right}"
         for value, part in ((left, expression.left), (right, expression.right)):
             if isinstance(value, (str, bool)):
-                raise part.place.error(f"found {value!r} beside {expression.operator}, allowed: numbers")
+                raise part.place.error(
+                    f"invalid value: {value!r} beside {expression.operator}; expected numbers"
+                )
         assert not isinstance(left, str)
         assert not isinstance(right, str)
         if expression.operator in "/%" and right == 0:
-            raise expression.place.error("a division by 0, allowed: any other number")
+            raise expression.place.error("a division by 0; expected any other number")
         if expression.operator == "/":
             # Whole numbers stay whole where they can, as entries and threads are counted.
             exact = isinstance(left, int) and isinstance(right, int) and left % right == 0
@@ -126,7 +128,7 @@ class Variables:
         else:
             result = _OPERATORS[expression.operator](left, right)
         if abs(result) > MOST:
-            raise expression.place.error("the result is larger than 2^62, allowed: smaller numbers")
+            raise expression.place.error("the result is larger than 2^62; expected smaller numbers")
         return result
 
 

@@ -66,7 +66,7 @@ def directory_of(bound: Bound, target: str | None = None) -> str:
             )
         if path in _SYSTEM or path.startswith(tuple(f"{system}/" for system in _SYSTEM)):
             raise files.place.error(
-                f"path: {files.path}, where devices and kernel are, allowed: a directory",
+                f"path: {files.path}, where devices and kernel are; expected a directory",
                 "--target DIR for files, `iodyno disk` for a device",
             )
     if not paths:
@@ -167,17 +167,17 @@ class _Program:
 
     def flowop(self, flowop: Flowop, open_without_number: str | None) -> Json:
         """One flowop."""
-        told: Json = {"name": flowop.name, "call": flowop.kind}
+        wire: Json = {"name": flowop.name, "call": flowop.kind}
         if flowop.iterations != 1:
-            told["iterations"] = _amount(flowop.iterations)
+            wire["iterations"] = _amount(flowop.iterations)
         if flowop.kind == "composite":
-            return told | {"flowops": self.flowops(flowop.flowops, open_without_number)}
+            return wire | {"flowops": self.flowops(flowop.flowops, open_without_number)}
         for key, value in flowop.options.items():
-            told |= self.option(flowop, key, value)
-        implicit = "fd" not in told and "fileset" not in told and flowop.kind in _ON_A_DESCRIPTOR
+            wire |= self.option(flowop, key, value)
+        implicit = "fd" not in wire and "fileset" not in wire and flowop.kind in _ON_A_DESCRIPTOR
         if implicit and open_without_number is not None:
-            told["fileset"] = open_without_number
-        return told
+            wire["fileset"] = open_without_number
+        return wire
 
     def option(self, flowop: Flowop, key: str, value: Option) -> Json:
         """One attribute."""
@@ -219,11 +219,11 @@ def _law(law: Law) -> Json:
         kind: Json = {"kind": law.law, "rows": rows}
     else:
         kind = {"kind": law.law, **law.parameters}
-    told: Json = {"name": law.name, "law": kind}
+    wire: Json = {"name": law.name, "law": kind}
     bounds: Mapping[str, float | int | None] = {
         "least": law.least, "greatest": law.most, "round": law.round_to, "seed": law.seed,
     }  # fmt: skip
-    return told | {key: _whole(value) for key, value in bounds.items() if value is not None}
+    return wire | {key: _whole(value) for key, value in bounds.items() if value is not None}
 
 
 def _amount(value: Amount) -> int | Json:

@@ -1,4 +1,4 @@
-"""What the reader of an experiment file asks of a file program."""
+"""Sections of an experiment file about a file program."""
 
 from __future__ import annotations
 

@@ -25,15 +25,15 @@ def read(reading: Reading, written: Any, path: Path) -> Personality | None:
     """The personality; None when it cannot be read, which is noted."""
     from iodyno.loads.files.wml import parse_personality, read_personality
 
-    told = written.get("program")
+    source = written.get("program")
     here = (*path, "program")
-    if not isinstance(told, str) or not told.strip():
+    if not isinstance(source, str) or not source.strip():
         reading.note_missing(path, "program", "the file of a personality, or its text")
         return None
     try:
-        if "\n" in told.strip():
-            return parse_personality(told, file="program")
-        return read_personality(reading.folder / told.strip())
+        if "\n" in source.strip():
+            return parse_personality(source, file="program")
+        return read_personality(reading.folder / source.strip())
     except ExperimentError as problem:
         reading.note(here, f"{problem.where}: {problem.what}" if problem.where else problem.what)
         return None

@@ -1,4 +1,4 @@
-"""What a report says of a file program: a table of flowops, then what it says of any load on storage."""
+"""Report of a file program: a table of flowops, then what it says of any load on storage."""
 
 from __future__ import annotations
 

@@ -60,8 +60,8 @@ _ESTIMATED = ("rate_per_s", "bytes_per_s", "mean_ns", "p50_ns", "p99_ns")
 
 def _place(program: FoundProgram) -> str:
     # The names of a variant stand for all that goes with them.
-    told = {VARIANT: program.labels[VARIANT]} if VARIANT in program.labels else program.labels
-    levels = ", ".join(f"{name} {level}" for name, level in told.items())
+    named = {VARIANT: program.labels[VARIANT]} if VARIANT in program.labels else program.labels
+    levels = ", ".join(f"{name} {level}" for name, level in named.items())
     return f", {levels}" if levels else ""
 
 

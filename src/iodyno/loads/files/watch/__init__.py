@@ -1,1 +1,1 @@
-"""What is shown of a file program while it runs."""
+"""View of a file program while it runs."""

@@ -53,12 +53,12 @@ def experiment_keys(
     directory = directory_of(held, None if target is None else str(Path(target).absolute()))
     workload = workload_of(personality)
     kinds = kinds_of(personality)
-    told = {
+    variables = {
         name: value
         for name, value in {**held.settings, **given}.items()
         if name in given or name in environment
     }
-    taken = {name: held.settings[name] for name in told if name in kinds and name in held.settings}
+    taken = {name: held.settings[name] for name in variables if name in kinds and name in held.settings}
     settings = {name: _shown(workload.parameter(name), value) for name, value in taken.items()}
     varied: Keys = {}
     if factors:

@@ -77,12 +77,14 @@ class Grammar:
 
     def unexpected(self, needed: str, advice: str = "") -> Exception:
         """The error about the next word."""
-        return self.word.place.error(f"found {self.word.shown()}, needed: {needed}", advice)
+        return self.word.place.error(f"unexpected {self.word.shown()}: expected {needed}", advice)
 
     def unknown(self, token: Token, what: str, allowed: Collection[str], advice: str = "") -> Exception:
         """The error about a word that is none of the allowed ones."""
         near = nearest(token.text, allowed)
-        return token.place.error(f"found {token.shown()}, allowed {what}: {', '.join(allowed)}{near}", advice)
+        return token.place.error(
+            f"unexpected {token.shown()} {what}: expected {', '.join(allowed)}{near}", advice
+        )
 
     def say(self, text: str, place: Place) -> None:
         """Notes that something has another meaning here."""
@@ -98,7 +100,7 @@ class Grammar:
             if token.kind != "word" or token.text.lower() not in known.STATEMENTS:
                 if token.text == "foreach":
                     raise token.place.error(
-                        "found foreach, which repeats runs",
+                        "unexpected foreach, which repeats runs",
                         "write one run, and the values as the levels of a factor (iodyno convert)",
                     )
                 raise self.unknown(
@@ -190,7 +192,7 @@ class Grammar:
             return Command("set", place, words=tuple(words))
         if token.kind != "variable" or not isinstance(token.value, Reference):
             raise token.place.error(
-                f"found {token.shown()} after set, allowed: a variable such as $nfiles, or mode",
+                f"unexpected {token.shown()} after set: expected a variable such as $nfiles, or mode",
                 f"set ${token.text} = ..." if token.kind == "word" else "set $NAME = VALUE",
             )
         self.sign("=", f"after {token.text}")
@@ -264,7 +266,7 @@ class Grammar:
             shown = name.value.removeprefix("$")
         else:
             raise what.place.error(
-                "a randvar without a name, needed: name=$NAME", "define randvar name=$iosize, ..."
+                "missing name of a randvar: expected name=$NAME", "define randvar name=$iosize, ..."
             )
         return SetVariable(shown, Drawn(False, attributes, table, what.place), what.place)
 
@@ -274,7 +276,7 @@ class Grammar:
         name = attributes.get("name")
         if not isinstance(name, Literal) or not isinstance(name.value, str):
             raise place.error(
-                "a composite flowop without a name, needed: name=NAME", "define flowop name=copy {...}"
+                "missing name of a composite flowop: expected name=NAME", "define flowop name=copy {...}"
             )
         return CompositeText(name.value, attributes, local, self.flowops("flowop"), place)
 
@@ -292,7 +294,7 @@ class Grammar:
             found.append(ThreadText(attributes, self.flowops("thread"), token.place))
         self.take()
         if not found:
-            raise opening.place.error("a process without a thread, needed: thread name=... {...}")
+            raise opening.place.error("a process without a thread: expected thread name=... {...}")
         return tuple(found)
 
     def flowops(self, of: str) -> tuple[FlowopText, ...]:
@@ -308,7 +310,8 @@ class Grammar:
             kind = self.take()
             if kind.kind != "word":
                 raise kind.place.error(
-                    f"found {kind.shown()}, needed: the kind of the flowop{nearest(kind.text, known.FLOWOPS)}"
+                    f"unexpected {kind.shown()}: expected the kind of the "
+                    f"flowop{nearest(kind.text, known.FLOWOPS)}"
                 )
             if self.is_sign(","):
                 self.take()
@@ -316,7 +319,7 @@ class Grammar:
             found.append(FlowopText(kind.text, attributes, local, kind.place))
         self.take()
         if not found:
-            raise opening.place.error(f"a {of} without a flowop, needed: flowop KIND name=...")
+            raise opening.place.error(f"a {of} without a flowop: expected flowop KIND name=...")
         return tuple(found)
 
     # -- attributes
@@ -385,7 +388,7 @@ class Grammar:
         token = self.take()
         if token.kind in ("word", "text") and isinstance(token.value, Literal):
             return str(token.value.value)
-        raise token.place.error(f"found {token.shown()}, needed: {what}")
+        raise token.place.error(f"unexpected {token.shown()}: expected {what}")
 
     def begins_number(self) -> bool:
         """Tell whether a number or a variable comes now."""
@@ -400,7 +403,7 @@ class Grammar:
     def expression(self, level: int = 0, depth: int = 0) -> Expression:
         """A value: a number, a text, a variable, or arithmetic with them."""
         if depth > MAX_DEPTH:
-            raise self.word.place.error(f"brackets within brackets, allowed: {MAX_DEPTH} deep")
+            raise self.word.place.error(f"brackets within brackets; expected {MAX_DEPTH} deep")
         if level == len(_OPERATORS):
             return self.operand(depth)
         left = self.expression(level + 1, depth)

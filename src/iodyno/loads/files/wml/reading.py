@@ -7,8 +7,8 @@ import re
 from pathlib import Path
 
 from iodyno.core.errors import ExperimentError
+from iodyno.core.invalid import found
 from iodyno.formats.given_file import head_of, read_given
-from iodyno.formats.mistakes import found
 from iodyno.loads.files.core.attributes import STATEMENTS
 from iodyno.loads.files.core.values import Personality, Place, ProcessText, Statement
 from iodyno.loads.files.wml.grammar import Grammar
@@ -131,7 +131,7 @@ def _decoded(text: str | bytes, file: str) -> str:
     raw = text.encode("utf-8", errors="surrogatepass") if isinstance(text, str) else text
     if len(raw) > MAX_BYTES:
         raise ExperimentError(
-            f"is larger than {MAX_BYTES >> 20} MiB, allowed: a personality of that size", where=file
+            f"is larger than {MAX_BYTES >> 20} MiB; expected a personality of that size", where=file
         )
     raw = raw.removeprefix(b"\xef\xbb\xbf")
     # Comments are in whatever their authors' machines had; only they may hold what is no UTF-8.
@@ -143,8 +143,8 @@ def _decoded(text: str | bytes, file: str) -> str:
                 column = code.index(character) + 1
                 shown = "a byte that is no UTF-8" if character == "\ufffd" else f"the character {character!r}"
                 raise ExperimentError(
-                    f"found {shown}, allowed: text", where=f"{file}:{line}:{column}", advice=_ADVICE
+                    f"invalid value: {shown}; expected text", where=f"{file}:{line}:{column}", advice=_ADVICE
                 )
     if not decoded.strip():
-        raise ExperimentError("the file is empty, needed: a personality", where=file, advice=_ADVICE)
+        raise ExperimentError("the file is empty; expected a personality", where=file, advice=_ADVICE)
     return decoded

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from iodyno.formats.mistakes import found
+from iodyno.core.invalid import found, invalid
 from iodyno.loads.files.core.values import Expression, Joined, Place, Reference
 from iodyno.loads.files.core.values import Literal as Written
 
@@ -77,15 +77,13 @@ def _token(text: str, at: int, place: Place, apart: bool) -> Token:
     if number := _NUMBER.match(text, at):
         value = number_of(number[1], number[2])
         if value is None:
-            raise place.error(
-                f"found {found(number[0])}, allowed: whole numbers up to 2^62", "a smaller number"
-            )
+            raise place.error(invalid(number[0], "whole numbers up to 2^62"), "a smaller number")
         return Token("number", number[0], place, Written(value, place), apart)
     if character.isdigit():
         wrong = re.compile(r"[\w.]+").match(text, at)
         shown = wrong[0] if wrong else character
         raise place.error(
-            f"found {found(shown)}, allowed: a number such as 16, 8k, 4m or 1g",
+            invalid(shown, "a number such as 16, 8k, 4m or 1g"),
             'a name that begins with a letter, or a text in "quotes"',
         )
     if word := _WORD.match(text, at):
@@ -93,7 +91,7 @@ def _token(text: str, at: int, place: Place, apart: bool) -> Token:
     if character in _SIGNS:
         return Token("sign", character, place, None, apart)
     raise place.error(
-        f"found the character {found(character)}, which begins nothing that a personality holds",
+        f"unexpected character {found(character)}, which begins nothing that a personality holds",
         f'take it out, or put the text around it in quotes: "...{character if character.isprintable() else ""}..."',
     )
 
@@ -114,7 +112,7 @@ def number_of(digits: str, unit: str) -> int | float | None:
 def _variable(text: str, at: int, place: Place, apart: bool) -> Token:
     match = _VARIABLE.match(text, at)
     if match is None:
-        raise place.error("found $ without a name, allowed: a variable such as $nfiles", "$NAME")
+        raise place.error("unexpected $ without a name: expected a variable such as $nfiles", "$NAME")
     name = match["bare"] or match["braced"] or match["round"]
     attribute = (match["attribute"] or "").removeprefix(".")
     reference = Reference(name, place, outside=match["bare"] is None)

@@ -1,4 +1,4 @@
-"""What the analysis asks of streams and requests."""
+"""Analysis of streams and requests."""
 
 from iodyno.core.outcome import not_of
 from iodyno.loads.base.analysis import Load

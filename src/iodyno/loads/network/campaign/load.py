@@ -1,4 +1,4 @@
-"""What a campaign asks of streams and requests."""
+"""Campaign of streams and requests."""
 
 from __future__ import annotations
 

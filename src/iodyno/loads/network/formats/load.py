@@ -1,4 +1,4 @@
-"""What the reader of an experiment file asks of streams and requests."""
+"""Sections of an experiment file about streams and requests."""
 
 from __future__ import annotations
 

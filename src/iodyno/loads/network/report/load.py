@@ -1,4 +1,4 @@
-"""What a report says of streams and requests."""
+"""Report of streams and requests."""
 
 from __future__ import annotations
 

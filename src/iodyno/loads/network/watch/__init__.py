@@ -1,1 +1,1 @@
-"""What is shown of streams and requests while it runs."""
+"""View of streams and requests while they run."""

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from iodyno.analysis.dataset import HostData
+    from iodyno.analysis.host_data import HostData
 
 SENDS = ("write", "send", "sendto", "sendfile", "sendfilev")
 TAKES = ("read", "recv", "recvfrom")

@@ -1,4 +1,4 @@
-"""What the analysis asks of a script."""
+"""Analysis of a script."""
 
 from iodyno.core.outcome import not_of
 from iodyno.loads.base.analysis import Load

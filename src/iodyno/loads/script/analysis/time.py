@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 from iodyno.loads.script.analysis.bytes import taken_bytes
 
 if TYPE_CHECKING:
-    from iodyno.analysis.dataset import HostData, Trial
+    from iodyno.analysis.host_data import HostData
     from iodyno.analysis.records import Part, Record
+    from iodyno.analysis.trial import Trial
 
 _Json = Mapping[str, Any]
 

@@ -16,7 +16,7 @@ from iodyno.loads.script.core.wire import script_json, threads_of
 
 
 def load_settings(experiment: Experiment, settings: Mapping[str, Level]) -> dict[str, Level]:
-    """What the load is told beside its script: the threads are its connections, and the variables, whose names may
+    """Return the settings of the load beside its script: the threads are its connections, and the variables, whose names may
     be those of anything, are in the script already; tunables stay.
     """
     script = experiment.workload.script
@@ -27,7 +27,7 @@ def load_settings(experiment: Experiment, settings: Mapping[str, Level]) -> dict
 
 
 def script_of(experiment: Experiment, role: str, settings: Mapping[str, Level], host: str) -> dict[str, Any]:
-    """What this host, with this role, does."""
+    """Return the load of this host, with this role."""
     script, receivers = experiment.workload.script, experiment.workload.receivers
     assert script is not None
     return script_json(script.bound(settings), role, receivers, host)

@@ -1,4 +1,4 @@
-"""What a campaign asks of a script."""
+"""Campaign of a script."""
 
 from __future__ import annotations
 

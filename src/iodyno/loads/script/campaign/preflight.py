@@ -100,9 +100,9 @@ def _flowops(testbed: Testbed, host: str, settings: Settings) -> Iterator[dict[s
     workload = testbed.experiment.workload
     assert workload.script is not None
     names = {variable.name for variable in workload.script.variables()}
-    told = {tuple(point.get(name) for name in sorted(names)): point for point in settings}
+    distinct = {tuple(point.get(name) for name in sorted(names)): point for point in settings}
     role = "send" if host in workload.senders else "receive"
-    for point in told.values():
+    for point in distinct.values():
         script = script_of(testbed.experiment, role, point, host)
         for group in script["groups"] if script else ():
             for transaction in group["transactions"]:

@@ -41,9 +41,7 @@ class Option:
     high: int = 2**31 - 1
 
 
-_ONE_PORT = (
-    "connections of a trial go to one port, which the host chooses, or its `data_port` in an experiment file"
-)
+_ONE_PORT = "a trial's connections go to one port, which the host chooses, or its `data_port`"
 
 _CONNECTION = (
     "protocol",
@@ -112,8 +110,7 @@ FLOWOPS: Mapping[str, FlowopKind] = {
             "read",
             "write",
             _MOVING,
-            "Reads one message, which on a stream is complete when all of it is there. Drawn sizes are drawn alike at"
-            " both ends.",
+            "Reads one whole message. Drawn sizes are alike at both ends.",
         ),
         FlowopKind("send", "recv", _MOVING, "Writes one message with send(2)."),
         FlowopKind("recv", "send", _MOVING, "Reads one message with recv(2)."),
@@ -123,25 +120,25 @@ FLOWOPS: Mapping[str, FlowopKind] = {
             "sendfile",
             "read",
             _FILES,
-            "Sends the next of the files in and below `dir` with sendfile(2): all of it, or with `size` so many bytes out of"
-            " it. Of a whole file, 8 bytes in front say how long it is; they are not counted.",
+            "Sends the next file in and below `dir` with sendfile(2), `size` bytes of it or all, then after 8 uncounted bytes"
+            " with its length.",
             meaning="other",
-            note="files go in the order of their names, the first 1024 of them, and of each `size` bytes where there is a size;"
-            " uperf draws the file and sends all of it, in pieces of `size`, while its other end reads `size` bytes",
+            note="files go in the order of their names, the first 1024 of them; uperf draws the file and sends all of it, while"
+            " its other end reads `size` bytes",
         ),
         FlowopKind(
             "sendfilev",
             "read",
             _FILES,
-            "Sends the first `nfiles` files of `dir`: all of them, or with `size` so many bytes, an equal part of each.",
+            "Sends the first `nfiles` files of `dir`, or `size` bytes, an equal part of each.",
             meaning="other",
-            note="Linux has no sendfilev: each file is sent by a sendfile(2) of its own, all timed together",
+            note="each file has a sendfile(2) of its own, all timed together",
         ),
         FlowopKind(
             "think",
             "think",
             ("duration", "idle", "busy", "count", "repeat"),
-            "Does nothing for a time: sleeps (`idle`, the default), or computes (`busy`). The other end does the same.",
+            "Sleeps (`idle`, the default) or computes (`busy`).",
         ),
         FlowopKind("nop", "nop", (), "Nothing."),
     )
@@ -152,26 +149,21 @@ OPTIONS: Mapping[str, Option] = {
     option.name: option
     for option in (
         Option("remotehost", "host", "The other end.", meaning="other",
-               note="a host of the experiment that receives; names that are none stand, in their order, for those that receive"),
+               note="a host that receives; names that are none stand, in their order, for those that receive"),
         Option("protocol", "protocol", "What the connection travels on."),
         Option("wndsz", "size", "Socket buffers (SO_SNDBUF and SO_RCVBUF).", low=0, high=2**30),
         Option("tcp_nodelay", "flag", "No Nagle's algorithm (TCP_NODELAY)."),
         Option("cc", "word", "TCP congestion control."),
         Option("conn", "count", "Name of the connection within its thread, a number from 1.", high=65_535),
-        Option("size", "size", "Bytes of a message; `rand(LOW,HIGH)`: drawn for each, each as likely. `sendfile` and"
-               " `sendfilev` may be without.",
-               high=2**30),
+        Option("size", "size", "Bytes of a message; `rand(LOW,HIGH)`: drawn for each, each as likely.", high=2**30),
         Option("rsize", "size", "Bytes that the other end moves with one call.", meaning="other", high=2**30,
-               note="a message has `size` bytes at both ends, and the other end moves it in calls of `rsize`; uperf gives"
-               " that end messages of `rsize`, and so loses count of them"),
+               note="a message has `size` bytes at both ends; uperf gives that end messages of `rsize`"),
         Option("count", "count", "How often the flowop is made.", meaning="other",
-               note="each of the operations is counted and timed by itself, beside all of them together;"
-               " uperf has only the latter"),
+               note="each operation is counted and timed by itself, too"),
         Option("repeat", "count", "How often the flowop is made, within `count`.", meaning="other",
-               note="each of the operations is counted and timed by itself, beside all of them together;"
-               " uperf has only the latter"),
+               note="each operation is counted and timed by itself, too"),
         Option("timeout", "duration", "How long to wait for the operation.", high=3600 * 10**9),
-        Option("duration", "duration", "How long the flowop thinks. On other flowops it does nothing, as in uperf.",
+        Option("duration", "duration", "How long the flowop thinks; nothing on others.",
                high=7 * 24 * 3600 * 10**9),
         Option("idle", "flag", "Think by sleeping."),
         Option("busy", "flag", "Think by computing."),

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, TypeVar
 
 from iodyno.core import quantity
+from iodyno.core.invalid import invalid
 from iodyno.core.workload import Level
 
 OptionKind = Literal["flag", "size", "duration", "count", "word", "text", "host", "protocol"]
@@ -69,10 +70,10 @@ class Uniform:
         """
         match = _DRAWN.fullmatch(written.strip()) if len(written) <= 80 else None
         if match is None:
-            raise ValueError(f"found {written[:80]!r}, allowed: rand(LOW,HIGH), such as rand(1,4k)")
+            raise ValueError(invalid(written[:80], "rand(LOW,HIGH), such as rand(1,4k)"))
         low, high = size(match["low"]), size(match["high"])
         if not 1 <= low <= high:
-            raise ValueError(f"found {written!r}, allowed: 1 or more, and the smaller size first")
+            raise ValueError(invalid(written, "1 or more, and the smaller size first"))
         return cls(low, high)
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""What the reader of an experiment file asks of a script."""
+"""Sections of an experiment file about a script."""
 
 from __future__ import annotations
 

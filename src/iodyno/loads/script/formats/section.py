@@ -30,13 +30,13 @@ def script_of_section(reading: Reading, written: Any) -> Script | None:
     for variable in script.variables():
         if variable.name in RESERVED:
             text = f"the variable ${variable.name} (line {variable.line} of it) has a name that is taken here"
-            reading.note(path, f"{text}, allowed: any but {', '.join(RESERVED)}")
+            reading.note(path, f"{text}; expected any but {', '.join(RESERVED)}")
             return None
     for variable in mixed(script):
         text = (
             f"the variable ${variable.name} (line {variable.line} of it) stands for values of different kinds"
         )
-        reading.note(path, f"{text}, allowed: a variable for each")
+        reading.note(path, f"{text}; expected a variable for each")
     return script
 
 
@@ -50,4 +50,4 @@ def check_variables(reading: Reading, workload: WorkloadSpec, factors: Mapping[s
     for name, kind in workload.variables.items():
         if name not in given and kind != "host":
             text = f"the variable ${name} (line {lines[name]} of it) has no value"
-            reading.note(("workload", "profile"), f"{text}, needed: `{name}:` in workload or in factors")
+            reading.note(("workload", "profile"), f"{text}; expected `{name}:` in workload or in factors")

@@ -1,4 +1,4 @@
-"""What a report says of a script: what it says of streams, and a table for each group before it."""
+"""Report of a script: that of streams, and a table for each group before it."""
 
 from __future__ import annotations
 

@@ -34,8 +34,8 @@ _ONCE_NS = 15 * 10**9
 _FEW = 100
 _MAX_DATAGRAM_BYTES = 65_507
 """Most bytes that UDP over IPv4 can carry: 65 535 less the two headers (RFC 768, RFC 791)."""
-_OVER_DATAGRAMS = "over udp, which carries no files, allowed: over a stream such as tcp, or write"
-_OVER_TLS = "over TLS, where the kernel does not see what is sent, allowed: over tcp, or write"
+_OVER_DATAGRAMS = "over udp, which carries no files; expected over a stream such as tcp, or write"
+_OVER_TLS = "over TLS, where the kernel does not see what is sent; expected over tcp, or write"
 _PLACE = re.compile(r"(?:(?P<group>.*), )?line (?P<line>\d+)(?: of the profile)?")
 """Pattern of the place in errors of `iodyno.loads.script.core`, which does not know the file."""
 
@@ -144,14 +144,17 @@ def what_cannot_run(bound: Script) -> tuple[list[Mistake], str]:
         for flowop in group.flowops():
             if flowop.kind in FROM_FILES and flowop.connection in datagrams | encrypted:
                 text = _OVER_DATAGRAMS if flowop.connection in datagrams else _OVER_TLS
-                mistakes.append(Mistake(flowop.line, group.name, f"found {flowop.kind} {text}"))
+                mistakes.append(Mistake(flowop.line, group.name, f"invalid value: {flowop.kind} {text}"))
                 continue
             size = flowop.options.get("size")
             greatest = size.high_bytes if isinstance(size, Uniform) else size
             if not takes_messages(flowop.kind) or flowop.connection not in datagrams:
                 continue
             if isinstance(greatest, int) and greatest > _MAX_DATAGRAM_BYTES:
-                text = f"size: found {greatest} bytes over udp, allowed: 1 to {_MAX_DATAGRAM_BYTES}, one datagram"
+                text = (
+                    f"invalid value for size: {greatest} bytes over udp; expected 1 to "
+                    f"{_MAX_DATAGRAM_BYTES}, one datagram"
+                )
                 mistakes.append(Mistake(flowop.line, flowop.kind, text))
     if mistakes:
         return mistakes, ""

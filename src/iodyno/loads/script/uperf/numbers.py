@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from fractions import Fraction
 
+from iodyno.core.invalid import invalid
 from iodyno.loads.script.core.values import Uniform
 
 _NUMBER = re.compile(r"(?P<number>\d{1,18}(?:\.\d{0,9})?|\.\d{1,9})\s*(?P<unit>[A-Za-z]*)")
@@ -29,7 +30,7 @@ def size(written: str) -> int:
     allowed = "a size such as 64k, 8192 or 1M"
     number, unit = _parts(written, allowed)
     if unit and (unit[0] not in _SIZES or unit[1:] not in _SIZE_ENDINGS):
-        raise ValueError(f"found {written!r}: unknown unit {unit!r}, allowed: B, K, M, G, T")
+        raise ValueError(f"invalid value {written!r}: unknown unit {unit!r}; expected B, K, M, G, T")
     return _whole(number * (_SIZES[unit[0]] if unit else 1), written, allowed)
 
 
@@ -47,7 +48,7 @@ def duration(written: str) -> int:
     allowed = "a duration such as 30s, 500ms or 30, which are seconds"
     number, unit = _parts(written, allowed)
     if unit not in _DURATIONS:
-        raise ValueError(f"found {written!r}: unknown unit {unit!r}, allowed: s, ms, us, ns")
+        raise ValueError(f"invalid value {written!r}: unknown unit {unit!r}; expected s, ms, us, ns")
     return _whole(number * _DURATIONS[unit], written, allowed)
 
 
@@ -56,7 +57,7 @@ def count(written: str) -> int:
     allowed = "a whole number"
     number, unit = _parts(written, allowed)
     if unit not in ("", "k", "m", "g"):
-        raise ValueError(f"found {written!r}, allowed: {allowed}")
+        raise ValueError(invalid(written, allowed))
     return _whole(number * (_SIZES[unit] if unit else 1), written, allowed)
 
 
@@ -64,11 +65,11 @@ def _parts(written: str, allowed: str) -> tuple[Fraction, str]:
     match = _NUMBER.fullmatch(written.strip()) if len(written) <= 64 else None
     if match is None:
         shown = written if len(written) <= 64 else f"{written[:61]}..."
-        raise ValueError(f"found {shown!r}, allowed: {allowed}")
+        raise ValueError(invalid(shown, allowed))
     return Fraction(match["number"].rstrip(".")), match["unit"].lower()
 
 
 def _whole(value: Fraction, written: str, allowed: str) -> int:
     if value.denominator != 1:
-        raise ValueError(f"found {written!r}, which is not whole, allowed: {allowed}")
+        raise ValueError(f"invalid value {written!r}: it is not whole; expected {allowed}")
     return int(value)

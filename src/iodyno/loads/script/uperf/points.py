@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from iodyno.core import quantity
 from iodyno.core.design import Design
 from iodyno.core.experiment import Experiment
+from iodyno.core.invalid import invalid
 from iodyno.core.workload import Level
 from iodyno.formats.experiment_file import line_of
 from iodyno.formats.mistakes import Mistake, error
@@ -30,7 +31,7 @@ def refuse_points(experiment: Experiment, design: Design, file: str) -> None:
         wrong = bounds.refused(script, levels)
         for name, (line, allowed) in wrong.items():
             section = "factors" if _varied(experiment, name) else "workload"
-            text = f"found {_shown(experiment, name, levels[name])}, allowed: {allowed} (line {line} of the profile)"
+            text = invalid(_shown(experiment, name, levels[name]), f"{allowed} (line {line} of the profile)")
             mistakes[_mistake(experiment, f"{section}.{name}", text)] = ""
         if wrong:
             continue
@@ -68,7 +69,10 @@ def _too_long(experiment: Experiment, points: list[_Lasting]) -> dict[Mistake, s
         for time_ns in (longest.takes_ns, have_ns, max(point.enough_ns for point in points))
     )
     where = f" with {longest.levels}" if longest.levels else ""
-    text = f"found {have} for a trial, needed: more than the {takes} that the script takes for certain{where}"
+    text = (
+        f"invalid value: {have} for a trial; expected more than the {takes} that the script "
+        f"takes for certain{where}"
+    )
     advice = f"measured: {enough} in `windows`; a trial ends when its script does"
     return {_mistake(experiment, "windows.measured", text): advice}
 

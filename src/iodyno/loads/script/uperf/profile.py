@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from iodyno.core.errors import ExperimentError
+from iodyno.core.invalid import found, invalid
 from iodyno.formats.given_file import head_of, read_given
-from iodyno.formats.mistakes import Mistake, error, found, nearest, unknown
+from iodyno.formats.mistakes import Mistake, error, nearest, unknown
 from iodyno.loads.script.core.flowops import ALIASES, FLOWOPS, OPTIONS, FlowopKind, Option
 from iodyno.loads.script.core.values import (
     Amount,
@@ -51,7 +52,7 @@ MAX_DURATION_NS = 7 * 24 * 3600 * 10**9
 NEVER_MADE = (
     "iterations=0: never made, as in uperf, and not counted in the numbers of the transactions after it"
 )
-NOTHING_MADE = "found iterations=0 in every transaction of the group, needed: one that is made"
+NOTHING_MADE = "iterations=0 in every transaction of the group; expected one that is made"
 
 _MAX_MISTAKES = 100
 _LEVELS = ("profile", "group", "transaction", "flowop")
@@ -170,9 +171,9 @@ class _Reading:
         if isinstance(text, str):
             text = text.encode("utf-8", errors="surrogatepass")
         if len(text) > MAX_BYTES:
-            self.fail(1, f"the file is larger than {MAX_BYTES >> 20} MiB, allowed: a profile of that size")
+            self.fail(1, f"the file is larger than {MAX_BYTES >> 20} MiB; expected a profile of that size")
         if text[:2] in (b"\xff\xfe", b"\xfe\xff"):
-            self.fail(1, "the file is in UTF-16, allowed: UTF-8")
+            self.fail(1, "the file is in UTF-16; expected UTF-8")
         text = text.removeprefix(b"\xef\xbb\xbf")
         try:
             decoded = text.decode("utf-8")
@@ -182,9 +183,9 @@ class _Reading:
         for character in ("\x00", "\x1b"):
             if character in decoded:
                 line = 1 + decoded[: decoded.index(character)].count("\n")
-                self.fail(line, f"found the character {character!r}, allowed: text")
+                self.fail(line, f"unexpected character {character!r}: expected text")
         if not decoded.strip():
-            self.fail(1, "the file is empty, needed: <profile> with its groups")
+            self.fail(1, "the file is empty; expected <profile> with its groups")
         return decoded.replace("\r\n", "\n").replace("\r", "\n")
 
     def in_named_encoding(self, text: bytes) -> str | None:
@@ -202,7 +203,7 @@ class _Reading:
         """Ends the reading at a byte that is no text."""
         line = 1 + text[: problem.start].count(b"\n")
         allowed = f"text in UTF-8, or in what <?xml encoding=...?> names: {', '.join(_CODECS)}"
-        self.fail(line, f"the byte 0x{text[problem.start]:02x} is no {encoding}, allowed: {allowed}")
+        self.fail(line, f"the byte 0x{text[problem.start]:02x} is no {encoding}; expected {allowed}")
 
     def fail(self, line: int, text: str) -> NoReturn:
         """Ends the reading."""
@@ -239,7 +240,7 @@ class _Reading:
                     return self.unknown.remove(tag.name)
             elif not tag.empty:
                 self.unknown.append(tag.name)
-            return self.note(tag.line, self.place(), f"unknown tag: {unknown(tag.name, _LEVELS)}")
+            return self.note(tag.line, self.place(), unknown(tag.name, _LEVELS, "tag"))
         return self.close(tag) if tag.closes else self.begin(tag)
 
     def begin(self, tag: Tag) -> None:
@@ -251,17 +252,15 @@ class _Reading:
             # Within what is refused: it is said once.
             return None if tag.empty else self.refused.append(tag.name)
         if level == 0 and (self.open or self.profile is not None):
-            return self.refuse(tag, "", "found a second <profile>, allowed: one in a file")
+            return self.refuse(tag, "", "unexpected second <profile>: expected one in a file")
         if len(self.open) < level:
-            text = f"found <{tag.name}> outside of a <{_LEVELS[level - 1]}>, allowed: within one"
+            text = f"unexpected <{tag.name}> outside of a <{_LEVELS[level - 1]}>: expected within one"
             return self.refuse(tag, self.place(), text)
         if tag.name == "group" and len(self.open) == level + 1 and not self.open[level].children:
             # It is not what was forgotten to be closed: nothing is in it. Its end is that of a tag nobody knows.
             outer = self.open[level].tag
             self.unknown.append(tag.name)
-            text = (
-                f"found <group> within the <group> of line {outer.line}, allowed: groups one after the other"
-            )
+            text = f"unexpected <group> within the <group> of line {outer.line}: expected groups one after the other"
             return self.note(tag.line, self.place(), text)
         while len(self.open) > level:
             unclosed = self.open[-1].tag
@@ -296,7 +295,7 @@ class _Reading:
             if tag.name in ("profile", "group", "transaction"):
                 self.say(f"</{tag.name}> ends nothing, and is left out", tag.line)
             elif tag.name != "flowop":
-                self.note(tag.line, self.place(), f"found </{tag.name}>, which nothing opens")
+                self.note(tag.line, self.place(), f"unexpected </{tag.name}>, which nothing opens")
             return None
         while self.open[-1].tag.name != tag.name:
             unclosed = self.open[-1].tag
@@ -314,9 +313,9 @@ class _Reading:
             last = self.open[-1].tag
             self.note(line, self.place(), f"the file ends within the <{last.name}> of line {last.line}")
         elif self.profile is None and not self.mistakes:
-            self.note(line, "", "found no <profile>, needed: <profile> with its groups")
+            self.note(line, "", "missing <profile>: expected <profile> with its groups")
         elif not self.groups and not self.mistakes:
-            self.note(line, "", "found a profile without a group, needed: <group nthreads=...>")
+            self.note(line, "", "a profile without a group: expected <group nthreads=...>")
 
     def finish(self) -> None:
         """The innermost element has ended: it becomes a value in the one around it."""
@@ -329,13 +328,13 @@ class _Reading:
             if not entry.children and len(self.mistakes) > entry.mistakes:
                 pass  # what should be in it is wrong, which is said
             elif not entry.children:
-                self.note(tag.line, place, "found a group without a transaction, needed: <transaction>")
+                self.note(tag.line, place, "a group without a transaction: expected <transaction>")
             elif not made:
                 self.note(tag.line, place, NOTHING_MADE)
             name = str(fields.get("name") or f"group {len(self.groups) + 1}")
             self.groups.append(Group(name, fields["threads"], made, fields["processes"], tag.line))
             if len(self.groups) > MAX_GROUPS:
-                self.fail(tag.line, f"found more than {MAX_GROUPS} groups, allowed: {MAX_GROUPS}")
+                self.fail(tag.line, f"more than {MAX_GROUPS} groups: expected {MAX_GROUPS} at most")
         elif tag.name == "transaction":
             rate = fields["rate"]
             for flowop in entry.children:
@@ -344,7 +343,7 @@ class _Reading:
                         self.note(
                             flowop.line,
                             place,
-                            "found another rate= than that of the transaction, allowed: one",
+                            "duplicate rate=, other than that of the transaction; expected one",
                         )
                     rate = own
             transaction = Transaction(
@@ -369,7 +368,7 @@ class _Reading:
         for name in tag.attributes:
             if name not in _ATTRIBUTES[tag.name]:
                 allowed = _ATTRIBUTES[tag.name]
-                text = f"unknown attribute {name}, allowed: {', '.join(allowed)}{nearest(name, allowed)}"
+                text = f"unknown attribute {name}: expected {', '.join(allowed)}{nearest(name, allowed)}"
                 self.note(tag.lines[name], self.inner(tag), text)
         reader = {"group": self.group, "transaction": self.transaction, "flowop": self.flowop}.get(tag.name)
         named = {"name": tag.attributes.get("name", "").strip()[:64]}
@@ -407,15 +406,15 @@ class _Reading:
         """Read the kind of a flowop, and its options."""
         self.flowops += 1
         if self.flowops > MAX_FLOWOPS:
-            self.fail(tag.line, f"found more than {MAX_FLOWOPS} flowops, allowed: {MAX_FLOWOPS}")
+            self.fail(tag.line, f"more than {MAX_FLOWOPS} flowops: expected {MAX_FLOWOPS} at most")
         here = self.inner(tag)
         if "type" not in tag.attributes:
-            self.note(tag.line, here, f"type= is missing, needed: {', '.join(FLOWOPS)}")
+            self.note(tag.line, here, f"missing type=: expected {', '.join(FLOWOPS)}")
             return {}
         written = tag.attributes["type"].strip()
         kind = FLOWOPS.get(written.lower())
         if kind is None:
-            self.note(tag.lines["type"], here, f"unknown flowop: {unknown(written, FLOWOPS)}")
+            self.note(tag.lines["type"], here, unknown(written, FLOWOPS, "flowop"))
             return {}
         if kind.note:
             self.say(f"{kind.name}: {kind.note}", tag.line)
@@ -428,9 +427,9 @@ class _Reading:
     def check_options(self, kind: FlowopKind, options: Mapping[str, Value], line: int, place: str) -> None:
         """Note the options that a flowop lacks, and say what their absence means."""
         if "size" in kind.options and "size" not in options and "dir" not in kind.options:
-            self.note(line, place, "the option size is missing, needed: bytes of a message")
+            self.note(line, place, "missing option size: expected bytes of a message")
         if "dir" in kind.options and "dir" not in options:
-            self.note(line, place, "the option dir is missing, needed: a folder with files")
+            self.note(line, place, "missing option dir: expected a folder with files")
         if kind.name == "think" and "duration" not in options:
             self.say("a think without a duration takes no time, as in uperf", line)
         if "busy" in options and "idle" in options:
@@ -460,7 +459,9 @@ class _Reading:
         for number, match in enumerate(_OPTION.finditer(text), start=1):
             line = tag.lines["options"] + text[: match.start()].count("\n")
             if number > MAX_OPTIONS:
-                self.fail(line, f"found more than {MAX_OPTIONS} options in a flowop, allowed: {MAX_OPTIONS}")
+                self.fail(
+                    line, f"more than {MAX_OPTIONS} options in a flowop: expected {MAX_OPTIONS} at most"
+                )
             if not _LETTER.match(match["key"]):
                 # `isalpha` in `flowop_parse_options` of uperf's src/parse.c: no other word is looked at.
                 self.say(f"{found(match.group())} begins with no letter: skipped, as in uperf", line)
@@ -474,9 +475,7 @@ class _Reading:
                 written, value = written.rstrip(",;"), value.rstrip(",;") if value else value
             if value and _DIVIDED.search(value):
                 split = re.sub(r"[,;]\s*(?=[A-Za-z_]+=)", " ", f"{written}={value}")
-                self.note(
-                    line, place, f"found {found(match.group())}, allowed: options divided by blanks: {split}"
-                )
+                self.note(line, place, invalid(match.group(), f"options divided by blanks: {split}"))
                 continue
             name = ALIASES.get(written.lower(), written.lower())
             if name == "rate" and value:
@@ -487,7 +486,7 @@ class _Reading:
             if option is None:
                 words = [*OPTIONS, "rate"]
                 few = [name for name in kind.options if not name.startswith("sctp_")]
-                shown = nearest(name, words) or f", allowed: {', '.join(few) or 'none'}"
+                shown = nearest(name, words) or f": expected {', '.join(few) or 'none'}"
                 self.note(line, place, f"unknown option {found(match.group())}{shown}")
                 continue
             if name not in kind.options:
@@ -496,10 +495,10 @@ class _Reading:
                 self.say(f"{name}: {option.note}", line)
             if (option.kind == "flag") != (value is None and "=" not in match.group()):
                 allowed = f"{name} alone" if option.kind == "flag" else f"{name}=VALUE"
-                self.note(line, place, f"found {found(match.group())}, allowed: {allowed}")
+                self.note(line, place, invalid(match.group(), allowed))
                 continue
             if value is None and option.kind != "flag":
-                self.note(line, place, f"found {found(match.group())}, allowed: {name}=VALUE")
+                self.note(line, place, invalid(match.group(), f"{name}=VALUE"))
                 continue
             if name in options:
                 self.say(f"{name}= is given twice: as in uperf, the last counts", line)
@@ -512,7 +511,7 @@ class _Reading:
         """The value of an option."""
         value = self.value(written, option.kind, line, place, option.low, option.high)
         if isinstance(value, Uniform) and option.name not in DRAWN:
-            self.note(line, place, f"found {found(written)}, allowed: one size")
+            self.note(line, place, invalid(written, "one size"))
         return value
 
     def amount(self, tag: Tag, name: str, kind: OptionKind, low: int, high: int) -> Amount | None:
@@ -532,9 +531,7 @@ class _Reading:
             return Variable(variable["bare"] or variable["braced"], kind, line)
         try:
             if "$" in written and (kind not in ("text", "host") or written.startswith("$")):
-                raise ValueError(
-                    f"found {found(written)}, allowed: a value, or a variable such as $h for all of it"
-                )
+                raise ValueError(invalid(written, "a value, or a variable such as $h for all of it"))
             if kind == "duration" and re.fullmatch(r"[\d.]+\s*(m|min)", written, re.IGNORECASE):
                 self.say(f"{written} is {written.rstrip('inIN')}s, milliseconds, as in uperf", line)
             return read_value(written, kind, low, high)

@@ -62,7 +62,9 @@ def tags(text: str) -> Iterator[Tag]:
         if between.strip():
             before, found = between[: len(between) - len(between.lstrip())], between.split(maxsplit=1)[0]
             where = line + before.count("\n")
-            raise NoTagError(where, f"found {_shown(found)} between the tags, allowed: tags and comments")
+            raise NoTagError(
+                where, f"unexpected {_shown(found)} between the tags: expected tags and comments"
+            )
         line += between.count("\n")
         if start < 0:
             return
@@ -71,11 +73,13 @@ def tags(text: str) -> Iterator[Tag]:
             ending, what = _SKIPPED[skipped]
             end = text.find(ending, start + len(skipped))
             if end < 0:
-                raise NoTagError(line, f"the {what} that begins here does not end, needed: {ending}")
+                raise NoTagError(line, f"the {what} that begins here does not end; expected {ending}")
             at = end + len(ending)
         elif text.startswith("<!", start):
             what = "a document type" if text[start + 2 : start + 9].upper() == "DOCTYPE" else "a declaration"
-            raise NoTagError(line, f"found {what} (<!...>), allowed: tags and comments; a profile needs none")
+            raise NoTagError(
+                line, f"unexpected {what} (<!...>): expected tags and comments; a profile needs none"
+            )
         else:
             tag, at = _tag(text, start, line)
             yield tag
@@ -87,7 +91,7 @@ def _tag(text: str, start: int, line: int) -> tuple[Tag, int]:
     opening = _OPENING.match(text, start)
     if opening is None:
         found = _shown(text[start : start + 20].split("\n")[0])
-        raise NoTagError(line, f'found {found}, allowed: a tag such as <group nthreads="1">')
+        raise NoTagError(line, f'invalid value: {found}; expected a tag such as <group nthreads="1">')
     name, at = opening["name"].lower(), opening.end()
     attributes: dict[str, str] = {}
     lines: dict[str, int] = {}
@@ -96,7 +100,7 @@ def _tag(text: str, start: int, line: int) -> tuple[Tag, int]:
         here, counted = here + text.count("\n", counted, written.start("name")), written.start("name")
         key = written["name"].lower()
         if key in attributes:
-            raise NoTagError(here, f"found {key}= twice in <{name}>, allowed: once")
+            raise NoTagError(here, f"duplicate attribute {key}= in <{name}>")
         value = next(v for v in (written["double"], written["single"], written["bare"]) if v is not None)
         attributes[key], lines[key] = _resolved(value, here), here
         at = written.end()
@@ -104,11 +108,11 @@ def _tag(text: str, start: int, line: int) -> tuple[Tag, int]:
     if ending is None:
         here += text.count("\n", counted, at)
         rest = text[at : at + 40].strip().split("\n")[0]
-        found = f"found {_shown(rest)}" if rest else "the file ends"
-        raise NoTagError(here, f'{found} in the tag <{name}, allowed: name="value", > or />')
+        found = f"unexpected {_shown(rest)}" if rest else "the file ends"
+        raise NoTagError(here, f'{found} in the tag <{name}; expected name="value", > or />')
     closes = bool(opening["slash"])
     if closes and attributes:
-        raise NoTagError(line, f"found attributes in </{name}>, allowed: none")
+        raise NoTagError(line, f"unexpected attributes in </{name}>: expected none")
     return Tag(name, line, closes, bool(ending["slash"]), attributes, lines), ending.end()
 
 
@@ -119,7 +123,7 @@ def _resolved(value: str, line: int) -> str:
         if match["name"] is not None:
             if match["name"] not in _ENTITIES:
                 allowed = ", ".join(f"&{name};" for name in _ENTITIES)
-                raise NoTagError(line, f"found the entity {match.group()}, allowed: {allowed}")
+                raise NoTagError(line, f"unexpected entity {match.group()}: expected {allowed}")
             return _ENTITIES[match["name"]]
         code = int(match["decimal"]) if match["decimal"] else int(match["hex"], 16)
         # What XML 1.0 calls a character (section 2.2); the others have no place in a text.
@@ -130,7 +134,7 @@ def _resolved(value: str, line: int) -> str:
             or 0x10000 <= code <= 0x10FFFF
         ):
             return chr(code)
-        raise NoTagError(line, f"found {match.group()}, allowed: characters of a text")
+        raise NoTagError(line, f"unexpected {match.group()}: expected characters of a text")
 
     return _REFERENCE.sub(character, value) if "&" in value else value
 

@@ -6,7 +6,8 @@ import re
 from collections.abc import Callable, Mapping
 
 from iodyno.core import quantity
-from iodyno.formats.mistakes import found, unknown
+from iodyno.core.invalid import invalid
+from iodyno.formats.mistakes import unknown
 from iodyno.loads.script.core.values import PROTOCOLS, OptionKind, Uniform
 from iodyno.loads.script.uperf import numbers
 
@@ -15,13 +16,13 @@ _WORD = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
 def _word(written: str) -> str:
     if not _WORD.fullmatch(written):
-        raise ValueError(f"found {found(written)}, allowed: one word")
+        raise ValueError(invalid(written, "one word"))
     return written
 
 
 def _text(written: str) -> str:
     if not written.isprintable() or len(written) > 200:
-        raise ValueError(f"found {found(written)}, allowed: a text of one line, 200 characters at most")
+        raise ValueError(invalid(written, "a text of one line, 200 characters at most"))
     return written
 
 
@@ -47,7 +48,7 @@ def read_value(written: str, kind: OptionKind, low: int, high: int) -> int | str
     value = _READERS[kind](written)
     least, most = (value.low_bytes, value.high_bytes) if isinstance(value, Uniform) else (value, value)
     if isinstance(least, int) and isinstance(most, int) and not low <= least <= most <= high:
-        raise ValueError(f"found {found(written)}, allowed: {span(kind, low, high)}")
+        raise ValueError(invalid(written, span(kind, low, high)))
     return value
 
 

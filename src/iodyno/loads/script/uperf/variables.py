@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from typing import NoReturn
 
 from iodyno.core.errors import ExperimentError
+from iodyno.core.invalid import invalid
 from iodyno.core.workload import Level
-from iodyno.formats.mistakes import Mistake, error, found, nearest
+from iodyno.formats.mistakes import Mistake, error, nearest
 from iodyno.loads.script.core.parameters import RESERVED, kinds_of, mixed
 from iodyno.loads.script.core.values import OptionKind, Uniform, Variable
 from iodyno.loads.script.uperf import bounds
@@ -56,7 +57,7 @@ def values_of(
         except ValueError as problem:
             mistakes.append(Mistake(first[name].line, f"${name}", str(problem)))
     for name, (line, allowed) in bounds.refused(profile.script, levels).items():
-        mistakes.append(Mistake(line, f"${name}", f"found {found(texts[name])}, allowed: {allowed}"))
+        mistakes.append(Mistake(line, f"${name}", invalid(texts[name], allowed)))
     if mistakes:
         example = " ".join(f"{name}=..." for name in missing)
         options = " ".join(f"--set {name}=..." for name in missing)
@@ -88,11 +89,13 @@ def _refuse_names(profile: Profile, first: Mapping[str, Variable], given: Mappin
         if name not in known:
             if re.search(rf"\$\{{?{re.escape(name)}\b", profile.text):
                 raise ExperimentError(
-                    f"found {name}, allowed: variables of values; {profile.file} has ${name} only in a name or a comment",
+                    invalid(
+                        name, f"variables of values; {profile.file} has ${name} only in a name or a comment"
+                    ),
                     where="--set",
                 )
             allowed = ", ".join(first) or "none: the profile has no variable"
             raise ExperimentError(
-                f"{profile.file} has no variable ${name}, allowed: {allowed}{nearest(name, first)}",
+                f"unknown variable ${name} of {profile.file}: expected {allowed}{nearest(name, first)}",
                 where="--set",
             )

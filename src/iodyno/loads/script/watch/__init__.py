@@ -1,1 +1,1 @@
-"""What is shown of a script while it runs."""
+"""View of a script while it runs."""

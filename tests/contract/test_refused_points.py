@@ -108,6 +108,29 @@ def test_a_stream_that_no_agent_makes_is_refused_by_its_key(load: dict[str, Any]
     assert said in str(raised.value)
 
 
+def test_blocks_with_more_checks_than_an_agent_keeps_are_refused_before_the_target_is_looked_at() -> None:
+    def planned(working_set: str) -> None:
+        checked = {
+            "target": "/nowhere",
+            "working_set": working_set,
+            "block": "4KiB",
+            "read": "0%",
+            "verify": "write",
+        }
+        keys = {
+            "name": "x",
+            "hosts": {"one": {"access": "local"}},
+            "workload": {"kind": "disk", "hosts": ["one"], **checked},
+        }
+        experiment = parse_experiment(experiment_text(keys), file="FILE", environment={})
+        refused_points.refuse(experiment, designs.plan(experiment), "FILE")
+
+    planned("64GiB")
+    said = r"workload\.verify: invalid value 'write': 17039360 units .*; expected a smaller region"
+    with pytest.raises(ExperimentError, match=said):
+        planned("65GiB")
+
+
 def test_a_host_is_asked_what_its_own_kernel_lacks() -> None:
     def job(**load: Any) -> dict[str, Any]:
         workload = {"kind": "stream", "sender": "client", "receiver": "server", "connections": 2, **load}

@@ -21,6 +21,15 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "nothing": (UNKNOWN, {}),
     "sender's CPU": ("client.cpu", {"sender": FULL}),
     "receiver's CPU": ("server.cpu", {"receiver": FULL, "flow": {"rwnd": 0.9}}),
+    "sender's CPU with no time left, by small windows": ("client.cpu", {"sender": FULL, "flow": {"rwnd": 0.6}}),
+    "a small window that leaves a twentieth of the CPU": (
+        "receive_window",
+        {"sender": {**FULL, "app": 0.65}, "flow": {"rwnd": 0.6}},
+    ),
+    "both CPUs, and the sender waits for the receiver": (
+        "server.cpu",
+        {"sender": FULL, "receiver": FULL, "flow": {"rwnd": 0.6}},
+    ),
     "interrupts": ("server.softirq", {"receiver": {**FULL, "app": 0.05, "softirq": 0.94}}),
     "neighbours": ("client.run_queue", {"sender": {"app": 0.3, "other": 0.6, "run": 0.3, "wait": 0.65}}),
     "a neighbour of one who sleeps": (

@@ -6,6 +6,7 @@ use clap::Args;
 use iodyno_core::job::{Job, Load};
 use iodyno_core::message::{ErrorCode, WireError};
 use iodyno_load::LoadError;
+use iodyno_storage::{block, program};
 
 /// Options of the command.
 #[derive(Args)]
@@ -54,6 +55,8 @@ fn refusal(job: &Job, elsewhere: bool) -> Result<(), LoadError> {
         Load::Network(network) => iodyno_load::supports(network),
         Load::Script(scripted) if elsewhere => iodyno_load::script_goes_together(&scripted.script),
         Load::Script(scripted) => iodyno_load::script_supports(&scripted.script),
-        Load::Idle(_) | Load::Disk(_) | Load::Files(_) => Ok(()),
+        Load::Disk(disk) => block::check(disk, elsewhere),
+        Load::Files(program) if !elsewhere => program::check(program),
+        Load::Idle(_) | Load::Files(_) => Ok(()),
     }
 }

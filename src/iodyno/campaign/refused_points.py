@@ -34,6 +34,7 @@ _WORDS: Mapping[str, tuple[str, ...]] = {
     "think": ("think", "reader_think"),
     "compute": ("compute", "server_compute"),
     "workload": ("kind",),
+    "region": ("working_set", "offset"),
 }
 """Keys of a job that experiments have several words for, or another one."""
 

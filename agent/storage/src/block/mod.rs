@@ -80,6 +80,23 @@ impl Drop for Crew {
     }
 }
 
+/// Says what [`prepare`] would refuse, as far as it is known without the targets: what does not fit into as many bytes as the job gives
+/// them, and, unless the job is for another host, what the kernel of this one lacks.
+///
+/// # Errors
+/// The key of the job that is in the way.
+pub fn check(disk: &Disk, elsewhere: bool) -> Result<(), LoadError> {
+    let told = disk.targets.iter().filter_map(|target| target::told(disk, target));
+    let extents = told.collect::<Result<Vec<_>, _>>()?;
+    // Where workers have parts, the first one's is the least.
+    stream(disk, &extents, 0, &Cursors::new(extents.len()))?;
+    units_are_few(disk, &extents)?;
+    if elsewhere {
+        return Ok(());
+    }
+    syscalls::kernel_has(disk)
+}
+
 /// Opens the targets of `job`, makes its rings and memory, and starts its threads.
 ///
 /// # Errors
@@ -119,22 +136,21 @@ pub fn prepare(job: &Job<Disk>, cancel: &Cancel) -> Result<Prepared, LoadError> 
 
 fn streams(disk: &Disk, extents: &[Extent]) -> Result<Vec<BlockStream>, LoadError> {
     let cursors = Cursors::new(extents.len());
-    (0..disk.workers)
-        .map(|worker| {
-            BlockStream::new(disk, extents, worker, &cursors).map_err(|what| {
-                fault(ErrorCode::Job, what, "disk", "take a longer region, shorter blocks or fewer workers")
-            })
-        })
-        .collect()
+    (0..disk.workers).map(|worker| stream(disk, extents, worker, &cursors)).collect()
 }
 
-fn units(disk: &Disk, extents: &[Extent]) -> Result<Option<Units>, LoadError> {
-    if disk.verify == Verify::None {
-        return Ok(None);
-    }
+fn stream(disk: &Disk, extents: &[Extent], worker: u32, cursors: &Cursors) -> Result<BlockStream, LoadError> {
+    BlockStream::new(disk, extents, worker, cursors).map_err(|what| {
+        let advice = "take a longer region, shorter blocks or fewer workers";
+        fault(ErrorCode::Job, what, "disk.region", advice)
+    })
+}
+
+/// Whether checks of all units can be kept track of.
+fn units_are_few(disk: &Disk, extents: &[Extent]) -> Result<(), LoadError> {
     let unit = disk.alignment();
     let count: u64 = extents.iter().map(|extent| extent.length / unit).sum();
-    if disk.writes() && count > MOST_UNITS {
+    if disk.verify != Verify::None && disk.writes() && count > MOST_UNITS {
         let what = format!("{count} units of {unit} bytes carry a check, and {MOST_UNITS} are the most");
         return Err(fault(
             ErrorCode::Job,
@@ -143,8 +159,16 @@ fn units(disk: &Disk, extents: &[Extent]) -> Result<Option<Units>, LoadError> {
             "take a smaller region or a larger align_bytes",
         ));
     }
+    Ok(())
+}
+
+fn units(disk: &Disk, extents: &[Extent]) -> Result<Option<Units>, LoadError> {
+    if disk.verify == Verify::None {
+        return Ok(None);
+    }
+    units_are_few(disk, extents)?;
     let now_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |span| span.as_secs());
-    Ok(Some(Units::new(unit, disk.seed, now_s & 0xffff_ffff, extents, disk.writes())))
+    Ok(Some(Units::new(disk.alignment(), disk.seed, now_s & 0xffff_ffff, extents, disk.writes())))
 }
 
 /// When operations are to begin: as the job has it, or a trace to be replayed.

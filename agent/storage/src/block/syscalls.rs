@@ -37,6 +37,15 @@ fn is_null(disk: &Disk) -> bool {
     disk.targets[0].kind == TargetKind::Null
 }
 
+/// Whether the kernel of this host has the calls of a job.
+pub(crate) fn kernel_has(disk: &Disk) -> Result<(), LoadError> {
+    if disk.syscalls != DiskSyscalls::IoUring || is_null(disk) {
+        return Ok(());
+    }
+    stream_ring::available()
+        .map_err(|why| fault(ErrorCode::Unsupported, why, "disk.syscalls", "take aio or pread on this host"))
+}
+
 /// Tries one read in the way that the job asks for; the job as it can be had, with what it does without.
 pub(crate) fn probe(
     disk: &Disk,
@@ -49,9 +58,7 @@ pub(crate) fn probe(
     }
     match disk.syscalls {
         DiskSyscalls::IoUring => {
-            stream_ring::available().map_err(|why| {
-                fault(ErrorCode::Unsupported, why, "disk.syscalls", "take aio or pread on this host")
-            })?;
+            kernel_has(&disk)?;
             let mut degraded = Vec::new();
             match probe_ring(&disk, files, extents[0]) {
                 Err(error) if disk.io_uring.iopoll && error.raw_os_error() == Some(errno::EOPNOTSUPP) => {

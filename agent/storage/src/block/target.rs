@@ -135,6 +135,18 @@ fn create(file: &File, found: u64, target: &Target, path: &Path) -> Result<(), L
     file.set_len(wanted).map_err(|error| refused(&error, &place))
 }
 
+/// Where the load may go, where the job says how long the target is: it is taken to be as long, or to be made so.
+pub(crate) fn told(disk: &Disk, target: &Target) -> Option<Result<Extent, LoadError>> {
+    let asked = target.size_bytes.map(|size| size.0);
+    let size = match target.kind {
+        TargetKind::Null => asked.unwrap_or(NULL_BYTES),
+        // It grows from nothing.
+        _ if disk.pattern == Pattern::Append && disk.replay.is_none() => asked.map(|_| 0)?,
+        _ => asked.or(disk.region.map(|region| region.offset_bytes.0 + region.length_bytes.0))?,
+    };
+    Some(extent(disk, target, size, "disk.region"))
+}
+
 /// Where the load may go.
 fn extent(disk: &Disk, target: &Target, size: u64, place: &str) -> Result<Extent, LoadError> {
     let append = disk.pattern == Pattern::Append && disk.replay.is_none();

@@ -78,18 +78,7 @@ pub fn prepare(job: &Job<FileProgram>, cancel: &Cancel) -> Result<Prepared, Load
         filesets.push(laid.live);
         accounts.push(laid.account);
     }
-    let slots: u64 = compiled.groups.iter().map(|group| (group.slots * group.count()) as u64).sum();
-    let kept: usize = filesets.iter().map(fileset::LiveFileset::kept_open).sum();
-    let wanted = slots + kept as u64 + OTHER_DESCRIPTORS;
-    let limit = limits::raise_descriptors(wanted);
-    if limit < wanted {
-        return Err(LoadError {
-            code: ErrorCode::Limit,
-            what: format!("the program may have {wanted} files open, and the limit is {limit}"),
-            place: "files".to_owned(),
-            advice: "raise the hard limit of open files (ulimit -Hn), or use fewer threads".to_owned(),
-        });
-    }
+    have_descriptors(&compiled, filesets.iter().map(fileset::LiveFileset::kept_open).sum())?;
     let allowed =
         affinity::allowed().map_err(|error| layout::refused(&error, "read the allowed CPUs", "cpus"))?;
     let cpus = if job.cpus.is_empty() { allowed } else { job.cpus.clone() };
@@ -117,6 +106,30 @@ pub fn prepare(job: &Job<FileProgram>, cancel: &Cancel) -> Result<Prepared, Load
     let load_ns = job.windows.load_ns();
     let shared = Shared::new(program, compiled, filesets, tally, semaphores, events, cpus, load_ns, cancel);
     Crew::start(Arc::new(shared), accounts).map(|crew| Prepared { crew })
+}
+
+/// Says what [`prepare`] would refuse on this host, as far as it is known without the filesets.
+///
+/// # Errors
+/// Too few descriptors.
+pub fn check(program: &FileProgram) -> Result<(), LoadError> {
+    have_descriptors(&Compiled::of(program), 0)
+}
+
+/// Whether this process may have as many files open as a program of which `kept` stay open.
+fn have_descriptors(compiled: &Compiled, kept: usize) -> Result<(), LoadError> {
+    let slots: u64 = compiled.groups.iter().map(|group| (group.slots * group.count()) as u64).sum();
+    let wanted = slots + kept as u64 + OTHER_DESCRIPTORS;
+    let limit = limits::raise_descriptors(wanted);
+    if limit >= wanted {
+        return Ok(());
+    }
+    Err(LoadError {
+        code: ErrorCode::Limit,
+        what: format!("the program may have {wanted} files open, and the limit is {limit}"),
+        place: "files".to_owned(),
+        advice: "raise the hard limit of open files (ulimit -Hn), or use fewer threads".to_owned(),
+    })
 }
 
 /// Whether the filesets of a program can be laid out, asked before any job: nothing is made, written or removed.

@@ -100,6 +100,11 @@ _CPU_SHARED = (
     # Others that take only what the load leaves make none of its threads wait.
     _above("run_delay_ratio", signals.run_delay, 0.05, "chosen: a twentieth of the ready time is lost"),
 )
+_NONE_LEFT = "chosen: planted windows leave a twelfth of the CPU and more"
+_CPU_EXHAUSTED = (
+    _below("idle_ratio_of_busiest_cpu", signals.cpu_idle_least, 0.01, _NONE_LEFT),
+    _above("load_ratio_of_busiest_cpu", signals.load_cpu_most, 0.97, _NONE_LEFT),
+)
 _WINDOW_OPEN = _below("rwnd_limited_ratio", flow_signals.rwnd_limited, 0.20, _MEASURED)
 
 RULES: tuple[Rule, ...] = (
@@ -239,6 +244,8 @@ RULES: tuple[Rule, ...] = (
     Rule("cpu", _CPU_FULL, ends=("receive",)),
     Rule("cpu", (*_CPU_SHARED, _WINDOW_OPEN), ends=("send",)),
     Rule("cpu", _CPU_SHARED, ends=("receive",)),
+    # Where no time is left at all, a larger window sends more only as far as it saves CPU time.
+    Rule("cpu", _CPU_EXHAUSTED, ends=("send",)),
     Rule(
         "queue",
         (

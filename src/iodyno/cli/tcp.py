@@ -25,7 +25,7 @@ from iodyno.core.workload import STREAM
 @level(STREAM, "--receive-buffer", "receive_buffer")
 @level(STREAM, "--receive-low-water", "receive_low_water")
 @level(STREAM, "--transport", "transport", "tcp")
-@level(STREAM, "--engine", "engine", "threads")
+@level(STREAM, "--engine", "engine")
 @level(STREAM, "--syscalls", "syscalls")
 @level(STREAM, "--batch", "batch")
 @level(STREAM, "--receive", "receive")
@@ -58,8 +58,9 @@ def command(
 ) -> None:
     """Measure rate and cost of TCP right now, without a file.
 
-    Sends from this machine to the host that --to names; without --to, between two network namespaces of this
-    machine (as root) or over loopback (otherwise). Without --size, messages have 64 KiB, over UDP 1400 bytes. Prints
+    Sends from this machine to HOST; without it, between two network namespaces of this
+    machine (as root) or over loopback (otherwise). Without --size, messages have 64 KiB, over UDP 1400 bytes;
+    without --engine, it is round_robin, and threads where that cannot be. Prints
     rate and cost with their 95 % intervals: over the trials with --repeat, else over the intervals of the one trial.
     Names what limits the rate; with --prove it changes that a little in extra trials, and says by how much the rate
     follows. What was measured stays in a campaign's folder, with the experiment file that runs it again.

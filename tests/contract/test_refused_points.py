@@ -126,9 +126,8 @@ def test_blocks_with_more_checks_than_an_agent_keeps_are_refused_before_the_targ
         refused_points.refuse(experiment, designs.plan(experiment), "FILE")
 
     planned("64GiB")
-    with pytest.raises(
-        ExperimentError, match=r"workload\.verify: found write: .* units of 4096 bytes carry a check"
-    ):
+    said = r"invalid value 'write' for workload\.verify: 17039360 units .*; expected a smaller region"
+    with pytest.raises(ExperimentError, match=said):
         planned("65GiB")
 
 

@@ -187,6 +187,12 @@ async def carried_out(
     return await carry_out(testbed, "t", settings, windows, account or Account(), take)
 
 
+def saved(shown: str) -> str:
+    """The folder that the answer of a quick command names."""
+    (line,) = [line for line in shown.splitlines() if line.startswith("  Saved ")]
+    return line.split()[1]
+
+
 def iodyno(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     """The command, in a folder of the test's."""
     command = [*command_server.iodyno(), *words]

@@ -171,10 +171,10 @@ def run(
 
 
 def tcp(
-    connections: int = 1, size: str | int = "64KiB", seconds: float = 5, *, to: str | None = None, clients: int = 1,
-    repeat: int = 1, into: Folder = "campaigns", **parameters: Any,
+    connections: int = 1, size: str | int = "64KiB", seconds: float = 3, *, to: str | None = None, clients: int = 1,
+    repeat: int | None = None, into: Folder = "campaigns", **parameters: Any,
 ) -> Campaign:  # fmt: skip
-    """Measure rate and cost of streams between two namespaces of this machine, or to the host `to` (`ssh:user@host`).
+    """Measure rate and cost of streams between two namespaces of this machine, or to the host `to` (`user@host`).
 
     `clients`: hosts on this machine that load the one server, each with so many connections. `parameters`: of the workload
     `stream`, as in an experiment file. Raises as `run` does.
@@ -185,8 +185,8 @@ def tcp(
 
 
 def rr(
-    connections: int = 1, size: str | int = "64B", response_size: str | int = "64B", seconds: float = 5, *,
-    to: str | None = None, clients: int = 1, repeat: int = 1, into: Folder = "campaigns", **parameters: Any,
+    connections: int = 1, size: str | int = "64B", response_size: str | int = "64B", seconds: float = 3, *,
+    to: str | None = None, clients: int = 1, repeat: int | None = None, into: Folder = "campaigns", **parameters: Any,
 ) -> Campaign:  # fmt: skip
     """Measure requests and answers: rate, times and cost. `parameters`: of the workload `request_response`. Raises as `run`."""
     levels = {
@@ -201,8 +201,8 @@ def rr(
 
 
 def disk(
-    target: Folder, size: str | int = "1GiB", seconds: float = 5, *, queue_depth: int = 1, block: str | int = "4KiB",
-    to: str | None = None, repeat: int = 1, into: Folder = "campaigns", **parameters: Any,
+    target: Folder, size: str | int = "1GiB", seconds: float = 3, *, queue_depth: int = 1, block: str | int = "4KiB",
+    to: str | None = None, repeat: int | None = None, into: Folder = "campaigns", **parameters: Any,
 ) -> Campaign:  # fmt: skip
     """Measure reads and writes of a file or a device: rate, times and cost. A file that is not there is laid out.
 
@@ -241,15 +241,10 @@ def compare(
 
     `least`: the relative change that matters. Verdicts are corrected together (Holm). Raises StoreError.
     """
-    from iodyno.analysis.decisions.sides import Pair, compare
+    from iodyno.analysis.decisions.sides import compare, shared_points
 
     one, other = (each if isinstance(each, Campaign) else Campaign(each) for each in (before, after))
-    by_levels = {tuple(sorted(point.labels.items())): point for point in other.summary.points}
-    pairs = [
-        Pair(", ".join(f"{k}={v}" for k, v in point.labels.items()), point, twin, one.summary.asked)
-        for point in one.summary.points
-        if (twin := by_levels.get(tuple(sorted(point.labels.items()))))
-    ]
+    pairs = shared_points(one.summary, other.summary)
     return compare(pairs, (one.summary, other.summary), least=least, control="holm")
 
 

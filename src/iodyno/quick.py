@@ -44,6 +44,23 @@ _OPEN_ONLY = {
 }
 
 
+_TRIALS = 3
+"""Trials where no number is asked for. chosen: the least from which their spread gives an interval of use."""
+
+
+def trials(seconds: float, repeat: int | None) -> tuple[float, int]:
+    """Return the measured seconds of a trial, and how many there are. Without `repeat`, `seconds` are those of up to three trials
+    together, each of a second or more; with it, of each.
+
+    >>> trials(3, None), trials(10, None)[1], trials(1.5, None), trials(3, 5)
+    ((1.0, 3), 3, (1.5, 1), (3, 5))
+    """
+    if repeat is not None:
+        return seconds, repeat
+    count = min(_TRIALS, max(1, int(seconds)))
+    return seconds / count, count
+
+
 def windows(measured_s: float, warm_up: str = WARM_UP) -> dict[str, str]:
     """The windows of a trial that measures so long."""
     measured_ms = round(measured_s * 1000)
@@ -87,7 +104,7 @@ def tcp(
     seconds: float,
     to: str | None,
     clients: int = 1,
-    repeat: int,
+    repeat: int | None = None,
     prove: str | None = None,
     profile: bool = False,
     background_window: str | None = None,
@@ -96,16 +113,17 @@ def tcp(
     levels = {"size": _SIZES.get(levels.get("transport"), _SIZES[None]), **levels}
     factors = {name: [levels[name]] for name in ("connections", "size")}
     settings = {name: value for name, value in levels.items() if name not in factors}
+    each_s, count = trials(seconds, repeat)
     return {
         "name": "tcp",
         "question": "What do these connections carry, and what does it cost?",
         "hosts": hosts_of(to, clients),
         "workload": {"kind": "stream", "sender": "client", "receiver": "server", **settings},
         "factors": factors,
-        "design": {"replicates": repeat},
+        "design": {"replicates": count},
         **({"prove": prove} if prove else {}),
-        "windows": windows(seconds),
-        "limits": limits(seconds, background_window),
+        "windows": windows(each_s),
+        "limits": limits(each_s, background_window),
         "outcomes": [
             "goodput_bits_per_s",
             *(("datagrams_per_s", "loss_ratio") if levels.get("transport") == "udp" else ()),
@@ -126,7 +144,7 @@ def rr(
     seconds: float,
     to: str | None,
     clients: int = 1,
-    repeat: int,
+    repeat: int | None = None,
     connect: bool = False,
     prove: str | None = None,
     profile: bool = False,
@@ -138,16 +156,17 @@ def rr(
     workload = CONNECT_REQUEST_RESPONSE if connect else REQUEST_RESPONSE
     factors = {name: [levels[name]] for name in ("connections", "sizes" if "sizes" in levels else "size")}
     settings = {name: value for name, value in levels.items() if name not in factors}
+    each_s, count = trials(seconds, repeat)
     return {
         "name": "rr",
         "question": "How many requests do these flows get answered, how fast, and at what cost?",
         "hosts": hosts_of(to, clients),
         "workload": {"kind": workload.name, "sender": "client", "receiver": "server", **settings},
         "factors": factors,
-        "design": {"replicates": repeat},
+        "design": {"replicates": count},
         **({"prove": prove} if prove else {}),
-        "windows": windows(seconds),
-        "limits": limits(seconds, background_window),
+        "windows": windows(each_s),
+        "limits": limits(each_s, background_window),
         "outcomes": [
             *outcomes_of_requests(levels),
             *(f"{host}.cpu_ns_per_operation" for host in ("client", "server")),
@@ -175,7 +194,7 @@ def disk(
     levels: Mapping[str, Any],
     *,
     seconds: float,
-    repeat: int = 1,
+    repeat: int | None = None,
     clients: int = 1,
     to: str | None = None,
     prove: str | None = None,
@@ -191,16 +210,17 @@ def disk(
     if clients > 1:
         host |= {"count": clients} | ({"access": "netns"} if to is None else {})
     first = clients_named(clients)[0]
+    each_s, count = trials(seconds, repeat)
     return {
         "name": "disk",
         "question": "How many operations does this target do, how fast, and at what cost?",
         "hosts": {"client": host},
         "workload": {"kind": WORKLOAD.name, "hosts": "client", **settings},
         "factors": factors,
-        "design": {"replicates": repeat},
+        "design": {"replicates": count},
         **({"prove": prove} if prove else {}),
-        "windows": windows(seconds),
-        "limits": limits(seconds, background_window),
+        "windows": windows(each_s),
+        "limits": limits(each_s, background_window),
         "outcomes": [
             *outcomes_of_target(levels, clients),
             f"{first}.cpu_us_per_io",

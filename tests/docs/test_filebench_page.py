@@ -27,7 +27,7 @@ def tables() -> str:
         "fileset": attributes.FILESET,
         "process": attributes.PROCESS,
         "thread": attributes.THREAD,
-        "`randvar`": attributes.DRAWN,
+        "`randvar`": attributes.RANDVAR,
         "`cvar`": attributes.CUSTOM,
     }
     owned = "".join(

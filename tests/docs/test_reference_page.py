@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic.fields import FieldInfo
 
-from iodyno.cli.main import PIPE_CLOSED
+from iodyno.cli.main import DEFECT, PIPE_CLOSED
 from iodyno.core import errors, quantity
 from iodyno.core.outcome import OF_BYSTANDER, OUTCOMES
 from iodyno.core.outcome_kind import OutcomeKind
@@ -27,10 +27,10 @@ from iodyno.formats.experiment_model import (
     HOST_SECTIONS,
     LimitsSection,
     SearchSection,
-    Section,
     TopSection,
     WindowsSection,
 )
+from iodyno.formats.section_values import Section
 from iodyno.loads.base.workloads import WORKLOADS
 from iodyno.loads.disk.core.outcomes import ONLY_OF_DISKS
 
@@ -271,6 +271,7 @@ def family_help(kinds: list[OutcomeKind]) -> str:
 
 def exit_rows() -> list[tuple[str, str]]:
     kinds: list[Any] = [
+        errors.ExpectationError,
         errors.ExperimentError,
         errors.AccessError,
         errors.PreflightError,
@@ -280,8 +281,8 @@ def exit_rows() -> list[tuple[str, str]]:
     said = [(str(kind.exit_code), str(kind.__doc__).splitlines()[0].split(" `")[0]) for kind in kinds]
     return [
         ("0", "Done."),
-        ("1", "A defect of iodyno: please report it."),
         *said,
+        (str(DEFECT), "A defect of iodyno: please report it."),
         ("130", "Stopped with Ctrl-C; `iodyno run FILE --resume CAMPAIGN` goes on."),
         (str(PIPE_CLOSED), "Who read the output went away, as `head` does."),
     ]

@@ -494,7 +494,7 @@ profile: off
 
 def test_blocks_with_checks_are_kept_and_wrong_ones_stay_wrong(tmp_path: Path) -> None:
     def load(*words: str) -> subprocess.CompletedProcess[str]:
-        named = ("disk", "--target", "v.dat", "--size", "2MiB", "--seconds", "0.2")
+        named = ("disk", "--target", "v.dat", "--size", "2MiB", "--seconds", "0.2", "-v")
         return iodyno(*named, *words, cwd=tmp_path)
 
     written = load("--verify", "write", "--read", "0%")

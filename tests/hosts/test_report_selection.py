@@ -199,7 +199,7 @@ def test_cells_drawn_by_the_script_are_those_of_the_picture(
     view = study.views["00000-1"]
     families = families_of([times for each in study.views.values() for times in each.times])
     for cells, times in zip(drawn, view.times, strict=True):
-        rows = families[times.beside, times.operation].drawn
+        rows = families[times.beside, times.operation].coarse
         rates = heat.rates(times.columns, rows)
         low, high = heat.extremes(rates)
         frame, wanted = Frame(view.end_s, view.measured), []
@@ -212,7 +212,7 @@ def test_cells_drawn_by_the_script_are_those_of_the_picture(
             assert (x, y) == pytest.approx((left, top), abs=0.06)
             assert abs(grey - level) <= 7, "a step of the forty at the most, by rounding"
     assert bars == [
-        len(families[times.beside, times.operation].drawn.counts(times.within("measured")))
+        len(families[times.beside, times.operation].coarse.counts(times.within("measured")))
         for times in view.times
     ]
 

@@ -123,6 +123,23 @@ def test_storage_traffic(tmp_path: Path) -> None:
         assert (worth["estimate"] or 0) > 0 or worth["missing"]
 
 
+def test_storage_traffic_of_several_clients(tmp_path: Path) -> None:
+    changes = {
+        "  client: {access": "  client: {access: netns, count: 4}",
+        "  response_size:": "  response_size: [128KiB]",
+        "  server_engine:": "  server_engine: [epoll, io_uring]",
+        "  design:": "  design: {replicates: 1}",
+        "limits:": "",
+    }
+    points = campaign_of("storage-traffic-clients.yaml", changes, tmp_path)
+    assert {point["levels"]["server_engine"] for point in points} == {"epoll", "io_uring"}
+    for outcomes in (point["outcomes"] for point in points):
+        bits, reads = (outcomes[name]["estimate"] for name in ("goodput_bits_per_s", "operations_per_s"))
+        # A read is a request of 64 bytes and its answer.
+        assert bits == pytest.approx(8 * (64 + (128 << 10)) * reads, rel=0.1)
+        assert 1 / 4 <= outcomes["fairness"]["estimate"] <= 1
+
+
 @pytest.mark.parametrize("study", ["host-vs-zone.yaml", "host-vs-zone-packets.yaml"])
 def test_host_vs_zone(study: str, tmp_path: Path) -> None:
     changes = {

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
+import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 import pytest
-from places import iodyno
+from places import iodyno, saved
 
 COSTS = {f"{host}.{cost}" for host in ("client", "server") for cost in ("cpu_ns_per_kib", "cycles_per_kib")}
 
@@ -16,14 +18,37 @@ def test_one_trial_between_two_namespaces(tmp_path: Path) -> None:
     shown = iodyno("tcp", "--connections", "4", "--seconds", "0.5", cwd=tmp_path)
     assert shown.returncode == 0, shown.stderr
     lines = shown.stdout.splitlines()
-    assert lines[0] == "connections 4, size 64KiB, 0.5 s x 1"
-    assert all(any(line.strip().startswith(name) for line in lines) for name in COSTS)
-    assert any("over 10 intervals of one trial" in line for line in lines)
-    folder = tmp_path / lines[-1]
+    assert len(lines) <= 10
+    assert lines[0].startswith(
+        "TCP, 4 connections x 64KiB, 1 x 0.5 s, client -> server (2 namespaces of this machine)"
+    )
+    number = r" [0-9.]+ (?:[kMG]bit/s|ns/KiB) +\[[0-9.]+, [0-9.]+\]"
+    for label, more in (
+        ("Throughput", ""),
+        ("Sender", r" +[0-9.]+ (% of a core|cores)"),
+        ("Receiver", r" +[0-9.]+ (% of a core|cores)"),
+    ):
+        assert any(re.fullmatch(f"  {label} +{number.lstrip()}{more}", line) for line in lines), (
+            label,
+            lines,
+        )
+    assert sum(line.startswith("  Limited by ") for line in lines) == 1
+    assert not shown.stderr, "on no terminal nothing but the answer"
+    folder = tmp_path / saved(shown.stdout)
     assert (folder / "campaign.json").is_file()
     assert "name:" in (folder / "experiment.yaml").read_text()
     again = iodyno("plan", str(folder / "experiment.yaml"), cwd=tmp_path)
     assert "1 point x 1 replicate = 1 trial" in again.stdout
+
+
+@pytest.mark.root
+def test_all_that_is_behind_the_answer(tmp_path: Path) -> None:
+    shown = iodyno("tcp", "--seconds", "0.5", "-v", cwd=tmp_path)
+    assert shown.returncode == 0, shown.stderr
+    lines = shown.stdout.splitlines()
+    assert all(any(line.startswith(name) for line in lines) for name in COSTS)
+    assert any("over 10 intervals of one trial" in line for line in lines)
+    assert "measuring the background" in shown.stderr
 
 
 @pytest.mark.root
@@ -52,3 +77,20 @@ def test_several_clients_are_told_with_how_alike_they_are(command: str, tmp_path
     (point,) = json.loads(shown.stdout)["points"]
     of = {name: found["estimate"] for name, found in point["outcomes"].items()}
     assert 0.5 <= of["fairness"] <= 1 and of["slowest_client_ratio"] <= 1 <= of["fastest_client_ratio"]
+
+
+@pytest.mark.root
+def test_what_is_not_as_expected_is_exit_1_and_a_failed_test_case(tmp_path: Path) -> None:
+    words = ["--expect", "goodput >= 1kbit/s", "--expect", "goodput >= 900000Gbit/s", "--junit", "junit.xml"]
+    shown = iodyno("tcp", "--seconds", "0.3", *words, cwd=tmp_path)
+    assert shown.returncode == 1, shown.stderr
+    assert "not as expected: goodput >= 900000Gbit/s: " in shown.stderr
+    assert "  Throughput " in shown.stdout, "the answer is there all the same"
+    suite = ElementTree.parse(tmp_path / "junit.xml").getroot()
+    assert (suite.get("tests"), suite.get("failures")) == ("2", "1")
+    assert [case.get("name") for case in suite if case.find("failure") is not None] == [
+        "goodput >= 900000Gbit/s"
+    ]
+    assert iodyno("tcp", "--seconds", "0.3", *words[:2], cwd=tmp_path).returncode == 0
+    wrong = iodyno("tcp", "--expect", "goodput > fast", cwd=tmp_path)
+    assert wrong.returncode == 2 and "invalid value 'fast'" in wrong.stderr

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 import pytest
@@ -218,3 +219,20 @@ def test_a_shell_completes_points_and_hosts(
     shell = ShellComplete(iodyno, {}, "iodyno", "_IODYNO_COMPLETE")
     found = shell.get_completions(["compare", str(campaign), *typed], incomplete)
     assert [item.value for item in found] == offered
+
+
+def test_what_is_worse_fails_a_build_where_that_is_asked_for(
+    campaign: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    junit = tmp_path / "junit.xml"
+    words = ["compare", str(campaign), "--levels", "size=64KiB/size=1KiB", "--junit", str(junit)]
+    assert run(words) == 0
+    assert run([*words, "--fail-if", "worse"]) == 1
+    assert "not as expected: " in capsys.readouterr().err
+    suite = ElementTree.parse(junit).getroot()
+    failed = {case.get("name"): case.find("failure") for case in suite if case.find("failure") is not None}
+    assert 0 < len(failed) < len(suite) and all(
+        "worse, B/A" in str(why.get("message")) for why in failed.values() if why is not None
+    )
+    assert run(["compare", str(campaign), "--levels", "size=1KiB/size=64KiB", "--fail-if", "worse"]) == 0
+    assert run(["compare", str(campaign), *TWO, "--fail-if", "worse"]) == 2

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from places import iodyno
+from places import iodyno, saved
 
 from iodyno.analysis import arrivals, goodput
 from iodyno.analysis.dataset import read_dataset
@@ -54,7 +54,7 @@ def test_parts_of_several_hosts_are_added_where_they_were_cut_alike() -> None:
 def test_a_rate_is_over_fifty_parts_and_a_cost_over_ten_readings(load: str, tmp_path: Path) -> None:
     shown = iodyno(*load.split(), "--seconds", "1", cwd=tmp_path)
     assert shown.returncode == 0, shown.stderr
-    (trial,) = read_dataset(tmp_path / shown.stdout.splitlines()[-1]).trials
+    (trial,) = read_dataset(tmp_path / saved(shown.stdout)).trials
     rates = {"tcp": goodput.goodput, "rr": arrivals.operations}
     rate = rates.get(load, classes.operations_per_s)(trial)
     # A machine that is busy wakes the agent late, and two parts are one.

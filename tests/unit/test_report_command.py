@@ -8,6 +8,7 @@ import io
 import json
 import os
 import re
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -301,3 +302,18 @@ def test_a_section_has_the_name_that_the_contents_and_the_page_of_docs_call_it()
     assert {place: headings.get(place) for place in named} == named
     docs = (root / "docs" / "guides" / "report.md").read_text(encoding="utf-8")
     assert not [name for name in named.values() if not re.search(rf"(?m)^- [\w, ]*{name}[\w, ]*:", docs)]
+
+
+def test_without_a_name_it_is_the_latest_campaign(
+    campaign: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = tmp_path / "here"
+    here.mkdir()
+    monkeypatch.chdir(here)
+    assert run(["report", "--json"]) == 2
+    assert "no campaign lies in campaigns/ or here" in capsys.readouterr().err
+    for name in ("older", "newer"):
+        shutil.copytree(campaign, here / "campaigns" / name)
+    assert run(["report", "--json"]) == 0
+    out, err = capsys.readouterr()
+    assert json.loads(out)["points"] and "campaigns/newer" in err

@@ -193,17 +193,17 @@ def test_the_data_for_the_script_are_all_counts(tmp_path: Path) -> None:
             assert part == pytest.approx(31 * counts[bucket] / most, abs=1)
     assert next(columns, None) is None
     drawn = data["rows"][0]["drawn"]
-    assert [data["rows"][0]["edges"][place] for place in drawn] == list(families["", "write"].drawn.edges)
+    assert [data["rows"][0]["edges"][place] for place in drawn] == list(families["", "write"].coarse.edges)
 
 
 def test_data_stay_within_their_size(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("iodyno.report.trial_panels.data.CELLS_MOST", 40)
     wide = times([list(range(1000, 9000, 13))] * 3)
     (family,) = families_of([wide]).values()
-    assert family.fine.count == family.drawn.count
+    assert family.fine.count == family.coarse.count
     monkeypatch.setattr("iodyno.report.trial_panels.data.CELLS_MOST", CELLS_MOST)
     (family,) = families_of([wide]).values()
-    assert family.fine.count > family.drawn.count
+    assert family.fine.count > family.coarse.count
     assert [columns_most(trials) for trials in (0, 1, 50, 1000)] == [200, 200, 120, 20]
 
 
@@ -251,7 +251,7 @@ def test_without_records_there_is_no_section() -> None:
 
 def test_a_time_has_its_place_in_the_rows() -> None:
     (family,) = families_of([times([list(range(1000, 90_000, 130))] * 3)]).values()
-    rows = family.drawn
+    rows = family.coarse
     for row in range(rows.count):
         low, high = rows.edges[row], rows.edges[row + 1]
         assert place_of(rows, low) == pytest.approx(row)
@@ -263,8 +263,8 @@ def test_lines_of_quantiles_lie_over_a_map_where_they_are_asked_for() -> None:
     one = times([[1000] * 50 + [90_000], [], [2000] * 50])
     (family,) = families_of([one]).values()
     frame = Frame(3.0, (0.0, 3.0), Shared())
-    assert 'class="quantile' not in heat.draw(one, family.drawn, frame)
-    drawn = heat.draw(one, family.drawn, frame, lines=True)
+    assert 'class="quantile' not in heat.draw(one, family.coarse, frame)
+    drawn = heat.draw(one, family.coarse, frame, lines=True)
     (p50,) = [part for part in drawn.split("<path ") if part.startswith('class="quantile p50"')]
     assert p50.count("M") == 2, "nothing is drawn where there was no operation"
 
@@ -272,7 +272,7 @@ def test_lines_of_quantiles_lie_over_a_map_where_they_are_asked_for() -> None:
 def test_operations_a_second_stand_below_a_map_with_lines() -> None:
     one = times([[1000] * 50, [], [2000] * 100])
     (family,) = families_of([one]).values()
-    drawn = heat.draw(one, family.drawn, Frame(3.0, (0.0, 3.0), Shared()), lines=True)
+    drawn = heat.draw(one, family.coarse, Frame(3.0, (0.0, 3.0), Shared()), lines=True)
     strip = re.search(r'class="counts" d="M(\d+) (\d+)([^"]*)z"', drawn)
     assert strip is not None
     left, base, steps = int(strip[1]), int(strip[2]), strip[3]

@@ -231,7 +231,7 @@ def test_a_page_beside_a_run_comes_and_goes_with_it(
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        ([], 2, "Missing argument 'CAMPAIGN'"),
+        ([], 2, "missing argument CAMPAIGN"),
         (["nowhere"], 6, "there is no such folder"),
         (["."], 6, "is not the folder of a campaign"),
         (["--once", "--json", "."], 2, "--once cannot be used with --json"),

@@ -7,7 +7,7 @@ is less than what it will have: quantiles are then lower bounds, and say so.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -148,7 +148,7 @@ def _asked_closed(trial: Trial) -> bool:
     )
 
 
-def voided(trials: list[Trial]) -> list[Trial]:
+def voided(trials: Iterable[Trial]) -> list[Trial]:
     """The trials; those whose generator fell behind are void, and do not count."""
     found = []
     for trial in trials:

@@ -90,7 +90,7 @@ def call_tree(
         for samples, busy in zip(part.samples_by_trial, part.busy_by_trial, strict=True):
             scales[place, column] = busy / samples / len(part.rows)
             place += 1
-    paths = _costliest(_paths(table, rows, counts, scales, least))
+    paths = _paths(table, rows, counts, scales, least)
     seen = (profile.seen, before.seen if before else 0)
     nodes = [path.node for path in paths] if before is None else _judged(paths, profile, before)
     return CallTree(tuple(nodes), seen, profile.reach, profile.per)
@@ -127,10 +127,10 @@ def _paths(table: StackTable, rows: Integers, counts: Numbers, scales: Numbers, 
         levels.append(_Level(unique[kept] // width, unique[kept] % width, sums[kept], (sums @ scales)[kept]))
         longer = kept[node] & (table.starts[rows + 1] - table.starts[rows] > depth)
         rows, counts, parent = rows[longer], counts[longer], number[node[longer]]
-        keys, width = table.frames[table.starts[rows] + depth], max(1, len(table.functions))
+        keys, width = table.frames[table.starts[rows] + depth].astype(np.int64), max(1, len(table.functions))
         depth += 1
     root = _Path(Node(None, "", "root", 0, float(totals[0]), float(totals[1])), whole)
-    return [root, *_depth_first(table, levels)]
+    return [root, *_depth_first(table, levels, totals)]
 
 
 @dataclass(frozen=True)
@@ -143,22 +143,22 @@ class _Level:
     costs: Numbers
 
 
-def _costliest(paths: list[_Path]) -> list[_Path]:
-    """Not more than `PATHS_MOST`. A path costs no more than its caller, so that what is left hangs together."""
-    if len(paths) <= PATHS_MOST:
-        return paths
-    root = paths[0].node
-    wholes = [whole or np.inf for whole in (root.ns_per_kib, root.before)]
-    parts = [max(path.node.ns_per_kib / wholes[0], path.node.before / wholes[1]) for path in paths]
-    least = sorted(parts, reverse=True)[PATHS_MOST]
-    return [path for path, part in zip(paths, parts, strict=True) if part > least]
+def _costliest(levels: Sequence[_Level], totals: Numbers) -> list[npt.NDArray[np.bool_]]:
+    """Tell of each path whether it remains: with the root not more than `PATHS_MOST`. A path costs no more than its caller, so
+    that what is left hangs together.
+    """
+    parts = [(level.costs / np.where(totals > 0, totals, np.inf)).max(axis=1) for level in levels]
+    every = np.concatenate([[np.inf], *parts])
+    least = np.sort(every)[-PATHS_MOST - 1] if len(every) > PATHS_MOST else -np.inf
+    return [part > least for part in parts]
 
 
-def _depth_first(table: StackTable, levels: Sequence[_Level]) -> list[_Path]:
+def _depth_first(table: StackTable, levels: Sequence[_Level], totals: Numbers) -> list[_Path]:
     children: list[dict[int, list[int]]] = []
-    for level in levels:
+    for level, kept in zip(levels, _costliest(levels, totals), strict=True):
         under: dict[int, list[int]] = {}
-        for number in np.argsort(-level.costs.max(axis=1), kind="stable").tolist():
+        order = np.argsort(-level.costs.max(axis=1), kind="stable")
+        for number in order[kept[order]].tolist():
             under.setdefault(int(level.parents[number]), []).append(number)
         children.append(under)
     found: list[_Path] = []

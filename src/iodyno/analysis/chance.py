@@ -24,6 +24,7 @@ class norm:  # noqa: N801  as scipy calls them
     """The standard normal law."""
 
     @staticmethod
+    @lru_cache(maxsize=1000)
     def ppf(share: float) -> float:
         """The value that a share lies below."""
         if not 0 < share < 1:

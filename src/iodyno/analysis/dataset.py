@@ -105,7 +105,7 @@ def read_dataset(folder: Path | str) -> Dataset:
         fill(connection, campaign.sources(idle), background.values(), idle=True)
     # Of a load on storage, what is void is told by many sensors.
     with held.of((arrivals.SENSOR,)) if not any(t.clients for t in trials) else nullcontext():
-        trials = cache.voided(arrivals.voided(trials))
+        trials = cache.voided(held.in_turn(arrivals.voided(held.in_turn(trials))))
     trials.sort(key=lambda trial: (trial.order, trial.attempt))
     return Dataset(
         folder=campaign.folder,

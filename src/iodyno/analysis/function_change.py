@@ -11,6 +11,7 @@ all that were compared (Bonferroni).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -124,7 +125,7 @@ def profile_change(first: PointProfile, second: PointProfile) -> ProfileChange:
     strict = 1 - (1 - LEVEL) / max(1, 4 * len(compared))
     moved, whole = difference(*exclusive), difference(first.whole, second.whole)
     ratios, inclusive_ratios = ratio(*exclusive), ratio(*inclusive)
-    surely, surely_inclusive = _surely(*exclusive, strict), _surely(*inclusive, strict)
+    surely, surely_inclusive = (_surely(*each, strict, compared) for each in (exclusive, inclusive))
     costs = [each.cost_bounds() for each in (*exclusive, *inclusive)]
     n = min(len(first.rows), len(second.rows))
     method = f"first: {first.method}; second: {second.method}; variance estimates recovered, and Welch's t"
@@ -164,14 +165,16 @@ def profile_change(first: PointProfile, second: PointProfile) -> ProfileChange:
     )
 
 
-def _surely(first: SampledCosts, second: SampledCosts, level: float) -> list[set[Verdict]]:
-    """Return the verdicts of the wide intervals of each ratio, by logarithms and by difference.
+def _surely(
+    first: SampledCosts, second: SampledCosts, level: float, compared: Sequence[int]
+) -> dict[int, set[Verdict]]:
+    """Return the verdicts of the wide intervals of the ratios that are compared, by logarithms and by difference.
 
     Either way will do, as both are paid for by `level`: few samples are told by the difference, a large ratio of few trials
     by logarithms.
     """
     ways = (ratio_on_logarithms(first, second, level), ratio_by_difference(first, second, level))
-    return [{verdict_of(way, number) for way in ways} for number in range(first.counts.shape[1])]
+    return {number: {verdict_of(way, number) for way in ways} for number in compared}
 
 
 def _aligned(first: PointProfile, second: PointProfile) -> tuple[list[Function], list[int], list[int]]:

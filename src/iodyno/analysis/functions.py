@@ -204,18 +204,7 @@ class PointProfile:
     @cached_property
     def inclusive(self) -> SampledCosts:
         """Samples of every function of the campaign and all that it calls."""
-        return self.exclusive.with_counts(
-            np.asarray(
-                [
-                    np.bincount(
-                        functions, self.table.weighed(rows, weights)[places], len(self.table.functions)
-                    )
-                    for (places, functions), rows, weights in zip(
-                        self._members, self.rows, self.weights, strict=True
-                    )
-                ]
-            )
-        )
+        return self.exclusive.with_counts(self._with_calls[0])
 
     def functions(self, by: Part = "exclusive", top: int | None = None) -> list[FunctionCost]:
         """The functions that were seen, the costliest first."""
@@ -243,6 +232,11 @@ class PointProfile:
             )
             for place, number in enumerate(wanted)
         ]
+
+    def let_go(self) -> None:
+        """Lets go of the sums of every function in every trial, which are worked out anew when somebody asks again."""
+        for name in ("exclusive", "inclusive", "_own", "_with_calls"):
+            self.__dict__.pop(name, None)
 
     @cached_property
     def folded(self) -> frozenset[int]:
@@ -309,19 +303,23 @@ class PointProfile:
     def _own(self) -> Numbers:
         return np.asarray(list(map(self.table.exclusive, self.rows, self.weights)))
 
-    @cached_property
+    @property
     def _owners(self) -> Numbers:
         """Samples of each function and all that it calls, by whose task was on the CPU."""
-        shape = len(OWNERS), len(self.table.functions)
-        found = np.zeros(shape)
-        for (places, functions), rows in zip(self._members, self.rows, strict=True):
-            each = self.table.owner[rows][places] * shape[1] + functions
-            found += np.bincount(each, self.table.count[rows][places], shape[0] * shape[1]).reshape(shape)
-        return found
+        return self._with_calls[1]
 
     @cached_property
-    def _members(self) -> list[tuple[Integers, Integers]]:
-        return list(map(self.table.members, self.rows))
+    def _with_calls(self) -> tuple[Numbers, Numbers]:
+        """Samples of each function and all that it calls: weighed by trial, and by owner. What both are made of, the functions of
+        every stack, takes more room than all else of a profile."""
+        shape = len(OWNERS), len(self.table.functions)
+        weighed, owners = np.zeros((len(self.rows), shape[1])), np.zeros(shape)
+        for trial, (rows, weights) in enumerate(zip(self.rows, self.weights, strict=True)):
+            places, functions = self.table.members(rows)
+            weighed[trial] = np.bincount(functions, self.table.weighed(rows, weights)[places], shape[1])
+            each = self.table.owner[rows][places] * shape[1] + functions
+            owners += np.bincount(each, self.table.count[rows][places], shape[0] * shape[1]).reshape(shape)
+        return weighed, owners
 
     def _sampled(self, counts: Numbers) -> SampledCosts:
         samples = np.asarray(self.samples_by_trial, dtype=float)

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache, partial
 from itertools import islice
+from operator import attrgetter
 from typing import Any
 
 from iodyno.analysis.histogram import Histogram
@@ -27,8 +28,7 @@ from iodyno.store.schema import BACKGROUND, MANIFEST, TRIALS, part_file
 
 ROWS_HELD = 500_000
 """Rows that are in memory at a time (chosen: some 50 MB, and sixty trials of the shipped studies; those that are let go are read
-again by each part of a report that asks for them). A quarter of them is read at once, as a query costs as much as a thousand
-rows."""
+again by each part of a report that asks for them). Half of them is read at once, as a query costs as much as a thousand rows."""
 METRICS_USED = frozenset(
     (
         *("arrivals", "block", "cgroup", "connect", "cpu", "cycles", "datagram", "disk", "exact"),
@@ -115,7 +115,7 @@ class HeldRows:
         for other in islice(self._due, 1, None) if self._due and self._due[0] is trial else ():
             if other.name not in self._held:
                 rows += self._rows_in(other.name)
-                if rows > ROWS_HELD // 4:
+                if rows > ROWS_HELD // 2:
                     break
                 wanted.append(other)
         while self._held and self._rows + rows > ROWS_HELD:
@@ -172,7 +172,7 @@ def fill(
         if not any(_rows_in(trial.manifest, part) for trial in by_name.values()):
             return ()
         found = connection.execute(
-            f'SELECT trial, host, "index", {columns} FROM {sources[part]} ORDER BY trial, host, "index"'
+            f'SELECT trial, host, "index", {columns} FROM {sources[part]}'
         ).fetchnumpy()
         return zip(*(found[name].tolist() for name in found), strict=True)
 
@@ -192,6 +192,9 @@ def fill(
     load = '"window", begin_ns, end_ns, bytes, operations, connections_active, connections_lost'
     for trial, host, index, window, *counts in rows("records", load):
         end_of(trial, host).records.append(Record(index, window, *counts))
+    for each in by_name.values():
+        for host in _hosts_of(each):
+            host.records.sort(key=attrgetter("index"))
     for trial, host, index, name, moved, operations, errors in (
         rows("classes", '"class", bytes, operations, errors') if times else ()
     ):
@@ -201,7 +204,7 @@ def fill(
         rows("histograms", "operation, count, sum_ns, buckets, counts") if times else ()
     ):
         end = end_of(trial, host)
-        found = Histogram(total, sum_ns, tuple(buckets.tolist()), tuple(counts.tolist()))
+        found = Histogram(total, sum_ns, memoryview(buckets), memoryview(counts))
         metric, sensed, label = operation.partition("[")
         if sensed:
             end.sensed_times.setdefault((metric, label.removesuffix("]")), {})[index] = found

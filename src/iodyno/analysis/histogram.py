@@ -12,9 +12,11 @@ last.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
+from itertools import accumulate
 
 SUB_BITS = 7
 """Logarithm of the buckets an octave."""
@@ -50,14 +52,21 @@ def bounds_of(index: int, sub_bits: int = SUB_BITS) -> tuple[int, int]:
     return low, high
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Histogram:
-    """Counts per bucket, sparse and ascending, with the exact sum of the values in ns."""
+    """Counts per bucket, sparse and ascending, with the exact sum of the values in ns. Stored ones are views of arrays."""
 
     count: int
     sum_ns: int
-    buckets: tuple[int, ...]
-    counts: tuple[int, ...]
+    buckets: Sequence[int]
+    counts: Sequence[int]
+    __hash__ = None  # type: ignore[assignment]  # stored ones could be no key
+
+    def __eq__(self, other: object) -> bool:
+        return self.__reduce__() == other.__reduce__() if isinstance(other, Histogram) else NotImplemented
+
+    def __reduce__(self) -> tuple[type[Histogram], tuple[object, ...]]:
+        return Histogram, (self.count, self.sum_ns, tuple(self.buckets), tuple(self.counts))
 
     @property
     def mean(self) -> float | None:
@@ -86,13 +95,18 @@ class Histogram:
         if not self.count:
             return None
         rank = max(1, math.ceil(q * self.count))
-        seen = 0
-        for bucket, count in zip(self.buckets, self.counts, strict=True):
-            if seen + count >= rank:
-                low, high = bounds_of(bucket)
-                return low + (high - 1 - low) * (rank - seen - 0.5) / count if high - low > 1 else float(low)
-            seen += count
-        raise ValueError("the counts of the buckets are fewer than the count of the histogram")
+        place = bisect_left(self._up_to, rank)
+        if place == len(self._up_to):
+            raise ValueError("the counts of the buckets are fewer than the count of the histogram")
+        low, high = bounds_of(self.buckets[place])
+        count = self.counts[place]
+        before = self._up_to[place] - count
+        return low + (high - 1 - low) * (rank - before - 0.5) / count if high - low > 1 else float(low)
+
+    @cached_property
+    def _up_to(self) -> list[int]:
+        """Values in each bucket and all below it."""
+        return list(accumulate(self.counts))
 
 
 @cache
@@ -103,12 +117,21 @@ def _squares() -> list[float]:
 
 def merge(histograms: Iterable[Histogram]) -> Histogram:
     """The histogram of all values of all `histograms`; exact, because they share one layout."""
-    cells: dict[int, int] = {}
-    total = sum_ns = 0
-    for histogram in histograms:
-        total += histogram.count
-        sum_ns += histogram.sum_ns
-        for bucket, count in zip(histogram.buckets, histogram.counts, strict=True):
-            cells[bucket] = cells.get(bucket, 0) + count
-    ordered = sorted(cells.items())
-    return Histogram(total, sum_ns, tuple(b for b, _ in ordered), tuple(c for _, c in ordered))
+    import numpy as np  # slow to import, and who watches a load adds up few
+
+    each = [histogram for histogram in histograms if histogram.count]
+    if not each:
+        return Histogram(0, 0, (), ())
+    buckets, counts = (
+        np.concatenate([np.asarray(cells, dtype=np.int64) for cells in of])
+        for of in ([one.buckets for one in each], [one.counts for one in each])
+    )
+    sums = np.zeros(BUCKETS, dtype=np.int64)
+    np.add.at(sums, buckets, counts)
+    seen = np.flatnonzero(sums)
+    return Histogram(
+        sum(one.count for one in each),
+        sum(one.sum_ns for one in each),
+        seen.data,
+        sums[seen].data,
+    )

@@ -131,22 +131,26 @@ class HostData:
 
     def measured_readings(self, sensor: str) -> list[Reading]:
         """The readings of a sensor at the ends of the measured records, where there are any."""
-        found = self.readings.get(sensor, {})
-        return [found[record.index] for record in self.measured if record.index in found]
+        return [reading for reading, _ in self.covered(sensor)]
 
     def covered(self, sensor: str) -> list[tuple[Reading, list[Record]]]:
         """The same, each with the measured records that it covers: one; where a sensor is too costly to be read at the end of
         every record, all since its last reading.
         """
-        readings = self.readings.get(sensor, {})
-        found: list[tuple[Reading, list[Record]]] = []
-        records: list[Record] = []
-        for record in self.measured:
-            records.append(record)
-            if record.index in readings:
-                found.append((readings[record.index], records))
-                records = []
-        return found
+        readings, measured = self.readings.get(sensor), self.measured
+        if readings is None:
+            return []
+        kept = self.derived.get(("covered", sensor))
+        if kept is None or kept[0] is not readings or kept[1] is not measured or kept[2] != len(readings):
+            found: list[tuple[Reading, list[Record]]] = []
+            records: list[Record] = []
+            for record in measured:
+                records.append(record)
+                if record.index in readings:
+                    found.append((readings[record.index], records))
+                    records = []
+            kept = self.derived["covered", sensor] = readings, measured, len(readings), found
+        return cast("list[tuple[Reading, list[Record]]]", kept[3])
 
     def growth(self, sensor: str, metric: str, label: str = "") -> int | None:
         """Growth of a counter over the measured window; None when no reading has it."""
@@ -156,7 +160,12 @@ class HostData:
 
     def labels(self, sensor: str, metric: str) -> list[str]:
         """Every label that the metric had in the measured window, sorted."""
-        return sorted({label for r in self.measured_readings(sensor) for label in r.values.of(metric)})
+        covered = self.covered(sensor)
+        kept = self.derived.get(("labels", sensor, metric))
+        if kept is None or kept[0] is not covered:
+            found = sorted({label for reading, _ in covered for label in reading.values.of(metric)})
+            kept = self.derived["labels", sensor, metric] = covered, found
+        return [*kept[1]]
 
     def why_missing(self, sensor: str) -> str:
         """Why a sensor has nothing to say, as it said itself, or why the host has none. One that was read and lacked nothing has

@@ -44,7 +44,17 @@ class Measured:
 
     def without_parts(self) -> Measured:
         """Without what only the interval of a single trial is made of; texts that many trials have alike are one."""
-        return replace(self, intervals=(), batches=(), note=intern(self.note))
+        return Measured(
+            self.value,
+            missing=self.missing,
+            note=intern(self.note),
+            assumptions=self.assumptions,
+            quantile=self.quantile,
+            sampling_error=self.sampling_error,
+            shared_error=self.shared_error,
+            counted=self.counted,
+            resolution=self.resolution,
+        )
 
 
 def missing(reason: str) -> Measured:

@@ -7,12 +7,14 @@ buckets, so that nothing is lost and nothing is rounded: a row's edges are borde
 from __future__ import annotations
 
 import math
-from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import chain
 from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
 
 from iodyno.analysis.dataset import HostData, Trial
 from iodyno.analysis.histogram import BUCKETS, SUB_BITS, Histogram, bounds_of, bucket_of, merge
@@ -234,10 +236,10 @@ class Rows:
         return best
 
     @cached_property
-    def _row_of_bucket(self) -> list[int]:
-        """Row of every bucket; -1 outside of the range."""
-        rows = [bisect_right(self.edges, bounds_of(bucket)[0]) - 1 for bucket in range(BUCKETS)]
-        return [row if row < self.count else -1 for row in rows]
+    def _row_of_bucket(self) -> npt.NDArray[np.int64]:
+        """Row of every bucket; the first behind the others outside of the range."""
+        rows = np.searchsorted(self.edges, _lows(), side="right") - 1
+        return np.where(rows < 0, self.count, rows)
 
     def counts(self, times: Histogram) -> dict[int, int]:
         """Times in each row, rows without any left out. Every bucket lies in exactly one row.
@@ -255,14 +257,18 @@ class Rows:
         return {}
 
     def _counts(self, times: Histogram) -> dict[int, int]:
-        row_of = self._row_of_bucket
-        found: dict[int, int] = {}
-        for bucket, count in zip(times.buckets, times.counts, strict=True):
-            row = row_of[bucket]
-            found[row] = found.get(row, 0) + count
-        if -1 in found:
-            raise ValueError(f"{found[-1]} times lie outside of the rows")
-        return found
+        sums = np.zeros(self.count + 1, dtype=np.int64)
+        np.add.at(sums, self._row_of_bucket[np.asarray(times.buckets, dtype=np.int64)], times.counts)
+        if sums[-1]:
+            raise ValueError(f"{sums[-1]} times lie outside of the rows")
+        rows = np.flatnonzero(sums)
+        return dict(zip(rows.tolist(), sums[rows].tolist(), strict=True))
+
+
+@cache
+def _lows() -> npt.NDArray[np.int64]:
+    """Least time of each bucket."""
+    return np.asarray([bounds_of(bucket)[0] for bucket in range(BUCKETS)])
 
 
 def rows_for(each: Iterable[OperationTimes], rows_most: int = ROWS_MOST) -> Rows | None:

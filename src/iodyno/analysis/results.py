@@ -158,6 +158,11 @@ class CampaignSummary:
         """The outcome that is the rate of the load."""
         return load_of(self.workload).rate
 
+    def name_of(self, point: PointSummary) -> str:
+        """A point as it is written: the factors that vary, or all where none does."""
+        names = [f.name for f in self.factors if f.varies] or list(point.labels)
+        return ",".join(f"{name}={point.labels[name]}" for name in names if name in point.labels) or point.id
+
     @property
     def shown_hosts(self) -> tuple[HostSummary, ...]:
         """The hosts as tables and sentences have them: an end that has several is one, with its name and facts of the first."""

@@ -337,8 +337,8 @@ def moderated(
     alone = usual.level * (sampling + usual.common * gain**2)
     shared = between * values.mean(axis=0) ** 2
     lent = (alone + shared) ** 2 / (alone**2 / usual.lent + shared**2 / freedom)
-    drawn = (lent * (alone + shared) + freedom * own) / (lent + freedom)
-    return Variance(drawn / rows, lent + freedom * alone / (alone + shared))
+    shrunk = (lent * (alone + shared) + freedom * own) / (lent + freedom)
+    return Variance(shrunk / rows, lent + freedom * alone / (alone + shared))
 
 
 def _welch(

@@ -79,6 +79,10 @@ could not be read."""
 _NESTED = 2
 """Of these, how many lie within each other at most: a register is written through a wrapper."""
 UNKNOWN = "[unknown]"
+_CODED = ("unnest(functions)", "unnest(modules)", "trial", "host", "owner", "mode")
+"""Columns of the stacks that are texts: of each frame, and of each row."""
+_READ_AT_ONCE = 50
+"""Trials whose stacks are read together (chosen: what the engine holds of their texts is some tens of MB)."""
 
 Integers = npt.NDArray[np.int64]
 Small = npt.NDArray[np.int32]
@@ -122,7 +126,8 @@ class Stack:
 
 @dataclass(frozen=True)
 class StackTable:
-    """The stacks of many trials. Row i has the frames `frames[starts[i]:starts[i + 1]]`, numbers of `functions`.
+    """The stacks of many trials. Row i has the frames `frames[starts[i]:starts[i + 1]]`, numbers of `functions`. As there are
+    millions, they have 4 bytes each.
 
     `foreign`: rows of other programs. `part`: which of `PARTS` a row belongs to.
     """
@@ -136,7 +141,7 @@ class StackTable:
     mode: Integers
     count: Integers
     starts: Integers
-    frames: Integers
+    frames: Small
     foreign: npt.NDArray[np.bool_]
     part: Integers
 
@@ -187,7 +192,7 @@ class StackTable:
         """Samples of these rows."""
         return int(self.count[rows].sum())
 
-    def _summed(self, functions: Integers, counts: Numbers) -> Numbers:
+    def _summed(self, functions: Integers | Small, counts: Numbers) -> Numbers:
         return np.bincount(functions, counts, len(self.functions)).astype(np.float64, copy=False)
 
 
@@ -196,26 +201,37 @@ def read_stacks(dataset: Dataset) -> StackTable:
     if dataset.stored is None:
         return stack_table(())
     counted = [stored for stored in dataset.stored.trials if stored.counts]
+    # Numbers of the different texts of each column, in the order in which they come, and those of all rows.
+    known: dict[str, dict[str, int]] = {column: {} for column in _CODED}
+    known |= {"owner": {one: place for place, one in enumerate(OWNERS)}}
+    known |= {"mode": {one: place for place, one in enumerate(MODES)}}
+    coded: dict[str, list[Small]] = {column: [] for column in _CODED}
+    lengths, counts = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
     with dataset.stored.reading(counted) as connection:
-        stacks = dataset.stored.sources(counted)["stacks"]
-        connection.execute(f"CREATE TEMP TABLE sampled AS SELECT * FROM {stacks} WHERE len(functions) > 0")
-        sizes = connection.execute("SELECT len(functions) AS length, count FROM sampled").fetchnumpy()
-        if not len(sizes["count"]):
-            return stack_table(())
-        names, name_of = _coded(connection, "unnest(functions)")
-        files, file_of = _coded(connection, "unnest(modules)")
-        trials, trial = _coded(connection, "trial")
-        hosts, host = _coded(connection, "host")
-        # Of hosts that are one, the first has the profile.
-        hosts = [dataset.one_of.get(name, name) for name in hosts]
-        owner, mode = _among(connection, "owner", OWNERS), _among(connection, "mode", MODES)
+        for first in range(0, len(counted), _READ_AT_ONCE):
+            stacks = dataset.stored.sources(counted[first : first + _READ_AT_ONCE])["stacks"]
+            connection.execute(
+                f"CREATE TEMP TABLE sampled AS SELECT * FROM {stacks} WHERE len(functions) > 0"
+            )
+            sizes = connection.execute("SELECT len(functions) AS length, count FROM sampled").fetchnumpy()
+            lengths.append(sizes["length"].astype(np.int64))
+            counts.append(sizes["count"].astype(np.int64))
+            for column in _CODED if len(sizes["count"]) else ():
+                coded[column].append(_coded(connection, column, known[column]))
+            connection.execute("DROP TABLE sampled")
+    if not coded["trial"]:
+        return stack_table(())
+    name_of, file_of, trial, host, owner, mode = (np.concatenate(coded.pop(column)) for column in _CODED)
+    names, files, trials, hosts = ([*known[column]] for column in _CODED[:4])
+    # Of hosts that are one, the first has the profile.
+    hosts = [dataset.one_of.get(name, name) for name in hosts]
     width = max(1, len(files))
-    pair = name_of.astype(np.int32) * np.int32(width) + file_of.astype(np.int32)
+    pair = name_of * np.int32(width) + file_of
     seen = np.zeros(len(names) * width, dtype=bool)
     seen[pair] = True
-    pairs, frames = np.flatnonzero(seen), (np.cumsum(seen, dtype=np.int64) - 1)[pair]
+    pairs, frames = np.flatnonzero(seen), (np.cumsum(seen, dtype=np.int32) - 1)[pair]
     del name_of, file_of, pair
-    known = [Function(names[pair // len(files)], files[pair % len(files)]) for pair in pairs.tolist()]
+    functions = [Function(names[pair // len(files)], files[pair % len(files)]) for pair in pairs.tolist()]
     timed = {
         (one.name, name)
         for one in dataset.trials
@@ -225,15 +241,15 @@ def read_stacks(dataset: Dataset) -> StackTable:
     by_timer = np.asarray([[(one, name) in timed for name in hosts] for one in trials], dtype=bool)
     return _separated(
         StackTable(
-            functions=tuple(known),
+            functions=tuple(functions),
             trials=tuple(trials),
             hosts=tuple(hosts),
             trial=trial.astype(np.int64),
             host=host.astype(np.int64),
-            owner=owner,
-            mode=mode,
-            count=sizes["count"].astype(np.int64),
-            starts=np.concatenate(([0], np.cumsum(sizes["length"]))).astype(np.int64),
+            owner=owner.astype(np.int64),
+            mode=mode.astype(np.int64),
+            count=np.concatenate(counts),
+            starts=np.concatenate(([0], np.cumsum(np.concatenate(lengths)))).astype(np.int64),
             frames=frames,
             foreign=np.zeros(len(trial), dtype=bool),
             part=np.zeros(len(trial), dtype=np.int64),
@@ -276,7 +292,7 @@ def stack_table(
             mode=column[3],
             count=column[4],
             starts=np.asarray(starts, dtype=np.int64),
-            frames=np.asarray(frames, dtype=np.int64),
+            frames=np.asarray(frames, dtype=np.int32),
             foreign=np.zeros(len(columns), dtype=bool),
             part=np.zeros(len(columns), dtype=np.int64),
         ),
@@ -320,7 +336,6 @@ def _separated(table: StackTable, by_timer: npt.NDArray[np.bool_]) -> StackTable
         [f.space == "user" or f.name.startswith(_FROM_USER) for f in table.functions], dtype=bool
     )
     theirs = (table.owner == OWNERS.index("other")) & outside[table.frames[table.starts[:-1]]]
-    # There are millions of frames: each number of theirs has 4 bytes, not 8.
     row = np.repeat(np.arange(len(lengths), dtype=np.int32), lengths)
     place = np.arange(len(table.frames), dtype=np.int32)
     place -= np.repeat(table.starts[:-1].astype(np.int32), lengths)
@@ -380,9 +395,9 @@ def _with_spaces(table: StackTable) -> StackTable:
     return replace(table, functions=functions)
 
 
-def _coded(connection: DuckDBPyConnection, column: str) -> tuple[list[str], Integers]:
-    """The different texts of a column of the stacks, in the order in which they come, and the number of each row's: there are
-    millions of frames with some hundred names.
+def _coded(connection: DuckDBPyConnection, column: str, known: dict[str, int]) -> Small:
+    """The number of the text of each row of a column of the stacks, as far as they are `known`, and the next ones in the order in
+    which they come: there are millions of frames with some hundred names.
     """
     texts = f"SELECT {column} AS text FROM sampled"
     once = f"SELECT text, row_number() OVER () AS place FROM ({texts})"
@@ -392,9 +407,6 @@ def _coded(connection: DuckDBPyConnection, column: str) -> tuple[list[str], Inte
     ((words,),) = connection.execute("SELECT enum_range(NULL::words)").fetchall()
     numbers = connection.execute(f"SELECT enum_code(text::words) AS number FROM ({texts})").fetchnumpy()
     connection.execute("DROP TYPE words")
-    return words, numbers["number"]
-
-
-def _among(connection: DuckDBPyConnection, column: str, words: Sequence[str]) -> Integers:
-    texts, numbers = _coded(connection, column)
-    return np.asarray([words.index(text) for text in texts], dtype=np.int64)[numbers]
+    mine = np.asarray([known.setdefault(word, len(known)) for word in words], dtype=np.int32)
+    found: Small = mine[numbers["number"]]
+    return found

@@ -227,7 +227,7 @@ def _classes(trial: Trial, tier: ClassTier) -> Iterator[Strip]:
 
 def _limiter(trial: Trial, ranked: Sequence[Suspect]) -> Iterator[Strip]:
     """Signals of the first suspects, where they are known interval by interval and not only on the whole."""
-    drawn: set[str] = set()
+    plotted: set[str] = set()
     for suspect in ranked:
         host_name, _, limiter = suspect.name.rpartition(".")
         for role in ("send", "receive", ALONE):
@@ -238,11 +238,11 @@ def _limiter(trial: Trial, ranked: Sequence[Suspect]) -> Iterator[Strip]:
                 words = ({"cpu": "CPU", "cpus": "CPUs"}.get(word, word) for word in criterion.name.split("_"))
                 name = f"{view.host.name}: {' '.join(words)}"
                 found = criterion.signal(view)
-                if name in drawn or len(set(found.values.values())) < 2:
+                if name in plotted or len(set(found.values.values())) < 2:
                     continue
-                if len(drawn) == SIGNALS_MOST:
+                if len(plotted) == SIGNALS_MOST:
                     return
-                drawn.add(name)
+                plotted.add(name)
                 yield Strip(
                     name,
                     "" if found.unit == "1" else found.unit,

@@ -21,16 +21,14 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 
 from iodyno.campaign.strategy import Answer
 from iodyno.campaign.time_of_day import TimeOfDay
+from iodyno.campaign.watcher import Watcher
 from iodyno.core.decision import Standing
 from iodyno.core.design import PlannedTrial
 from iodyno.core.warnings import Warning
-
-if TYPE_CHECKING:
-    from iodyno.campaign.runner import Watcher
 
 FEED = "feed"
 EVENTS = "events.jsonl"

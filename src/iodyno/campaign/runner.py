@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from iodyno.campaign import leftovers
 from iodyno.campaign.account import Account
@@ -25,6 +25,7 @@ from iodyno.campaign.testbed import Testbed, path_of
 from iodyno.campaign.testbeds import Skipped, Testbeds
 from iodyno.campaign.time_of_day import TimeOfDay
 from iodyno.campaign.trial import OPERATIONS, beside, carry_out
+from iodyno.campaign.watcher import Watcher
 from iodyno.core.design import Design, PlannedTrial
 from iodyno.core.errors import CERTAIN, AccessError, StoreError, TrialError
 from iodyno.core.experiment import Experiment, Windows
@@ -40,31 +41,6 @@ from iodyno.store.writer import TrialWriter, remove_partials
 
 OVERHEAD_NS = 500_000_000
 """Time of a trial outside its windows, to tell the time left before there is a measurement of it."""
-
-
-class Watcher(Protocol):
-    """Observer of a campaign: progress, numbers, time left."""
-
-    def on_stage(self, text: str) -> None:
-        """A stage of the campaign begins."""
-
-    def on_trial_start(self, planned: PlannedTrial, attempt: int) -> None:
-        """A trial begins."""
-
-    def on_progress(self, host: str, progress: Mapping[str, Any]) -> None:
-        """A host has gone through an interval, of which this is the wire's `progress` message."""
-
-    def on_trial_end(self, planned: PlannedTrial, manifest: Mapping[str, Any]) -> None:
-        """A trial has finished or failed."""
-
-    def on_warning(self, warning: Warning) -> None:
-        """A warning has come up that is about the campaign, not about one trial."""
-
-    def on_time_left(self, time_left_ns: int) -> None:
-        """Take the time that the rest of the campaign needs."""
-
-    def on_answer(self, answer: Answer, time_left_ns: int) -> None:
-        """A strategy knows more than before; and how long the rest takes at most."""
 
 
 @dataclass(frozen=True)

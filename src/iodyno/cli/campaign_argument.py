@@ -1,4 +1,4 @@
-"""Folders of campaigns for a shell that completes what is typed."""
+"""Folders of campaigns: the latest where none is named, and those that a shell completes."""
 
 from __future__ import annotations
 
@@ -6,6 +6,21 @@ from pathlib import Path
 
 import click
 from click.shell_completion import CompletionItem
+
+from iodyno.cli.stderr import to_stderr
+
+
+def latest_campaign(named: Path | None) -> Path:
+    """Return the folder that is named, or the campaign in `campaigns/` or here that was begun last. Raises UsageError."""
+    if named is not None:
+        return named
+    around = [each for parent in (Path("campaigns"), Path()) if parent.is_dir() for each in parent.iterdir()]
+    found = [each for each in around if _holds(each)]
+    if not found:
+        raise click.UsageError("missing argument CAMPAIGN: no campaign lies in campaigns/ or here")
+    latest = max(found, key=lambda folder: folder.stat().st_ctime)
+    to_stderr(f"iodyno: {latest}")
+    return latest
 
 
 def complete_campaign(

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from iodyno.cli import expect as expectations
 from iodyno.cli.campaign_argument import complete_campaign
 from iodyno.cli.compare_verdicts import (
     Form,
@@ -18,7 +20,7 @@ from iodyno.cli.compare_verdicts import (
     compare_levels,
     sessions_beside,
 )
-from iodyno.cli.point_choice import choose_host, choose_point, complete_host, complete_point, name_of
+from iodyno.cli.point_choice import choose_host, choose_point, complete_host, complete_point
 from iodyno.cli.share import SHARE
 from iodyno.core.decision import LEAST_EFFECT
 from iodyno.core.errors import ExperimentError, StoreError
@@ -27,6 +29,7 @@ from iodyno.core.quantity import counted
 if TYPE_CHECKING:
     from iodyno.analysis.compare import OutcomeChange
     from iodyno.analysis.dataset import Dataset
+    from iodyno.analysis.decisions.sides import PairVerdicts
     from iodyno.analysis.decisions.verdicts import Control
     from iodyno.analysis.function_change import ProfileChange
     from iodyno.analysis.functions import Part
@@ -49,7 +52,7 @@ class Side:
     @property
     def title(self) -> str:
         """The point as it is written."""
-        return name_of(self.summary, self.point)
+        return self.summary.name_of(self.point)
 
 
 @click.command(name="compare")
@@ -111,6 +114,12 @@ class Side:
     show_default=True,
     help="Correction for many comparisons: Holm, or Benjamini and Hochberg.",
 )
+@click.option(
+    "--fail-if",
+    type=click.Choice(["worse", "undecided"]),
+    help="Exit code 1 where an outcome is worse; `undecided`: where it is neither better nor the same.",
+)
+@expectations.junit
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print a row for each outcome as CSV.")
 def command(
@@ -125,6 +134,8 @@ def command(
     noise: Path | None,
     also: tuple[Path, ...],
     control: Control,
+    fail_if: str | None,
+    junit: Path | None,
     as_json: bool,
     as_csv: bool,
 ) -> None:
@@ -146,6 +157,7 @@ def command(
       iodyno compare BEFORE AFTER --least 5%
       iodyno compare BEFORE AFTER --also BEFORE2 --also BEFORE3
       iodyno compare BEFORE AFTER --csv > compared.csv
+      iodyno compare BEFORE AFTER --fail-if worse --junit junit.xml
       iodyno compare CAMPAIGN --levels 'size=1KiB/size=64KiB'
       iodyno compare campaigns/nightly-*
       iodyno compare BEFORE AFTER --points size=1KiB size=1KiB --functions --json
@@ -185,6 +197,10 @@ def command(
             where="--also",
             advice="iodyno compare BEFORE AFTER --also BEFORE2",
         )
+    if (fail_if or junit) and (points or functions or len(campaigns) > 2):
+        raise click.UsageError(
+            "--fail-if and --junit can only be used with verdicts on two campaigns or levels"
+        )
     if as_csv and as_json:
         raise click.UsageError("--json cannot be used with --csv")
     if as_csv and (functions or len(campaigns) > 2):
@@ -196,19 +212,25 @@ def command(
     summaries = [analyse(dataset) for dataset in datasets]
     measured = ladder(read_dataset(noise)).outcomes if noise else ()
     if levels:
-        compare_levels(summaries[0], levels, least=least, control=control, noise=measured, form=form)
+        of_levels = compare_levels(
+            summaries[0], levels, least=least, control=control, noise=measured, form=form
+        )
+        _conclude(of_levels, fail_if, junit)
         return
     if len(campaigns) > 2:
         compare_history(summaries, as_json=as_json)
         return
     if points is None:
         if len(campaigns) == 1 or functions:
-            example = " ".join(f"'{name_of(summaries[0], p)}'" for p in summaries[0].points[:2])
+            example = " ".join(f"'{summaries[0].name_of(p)}'" for p in summaries[0].points[:2])
             raise ExperimentError(
                 "the two points are missing", where="--points", advice=f"--points {example}"
             )
         others = sessions_beside(summaries, also)
-        compare_campaigns(*summaries, least=least, control=control, noise=measured, also=others, form=form)
+        verdicts = compare_campaigns(
+            *summaries, least=least, control=control, noise=measured, also=others, form=form
+        )
+        _conclude(verdicts, fail_if, junit)
         return
     first, second = (
         Side(datasets[at], summaries[at], choose_point(summaries[at], written, "--points"))
@@ -255,6 +277,25 @@ def command(
         click.echo(f"{side}: {basis_note(profile)}")
         for warning in profile.warnings:
             click.echo(f"warning: {warning.text}")
+
+
+def _conclude(found: Sequence[PairVerdicts], fail_if: str | None, written_to: Path | None) -> None:
+    """Writes the JUnit file, and raises ExpectationError for what `fail_if` names."""
+    if fail_if is None and written_to is None:
+        return
+    wrong = {"worse": ("worse",), "undecided": ("worse", "undecided"), None: ()}[fail_if]
+    checked = []
+    for each in found:
+        for verdict in each.verdicts:
+            ratio = "" if verdict.ratio is None else f", B/A {verdict.ratio:.3g}"
+            bounds = (
+                ""
+                if verdict.low is None or verdict.high is None
+                else f" [{verdict.low:.3g}, {verdict.high:.3g}]"
+            )
+            why = f"{verdict.answer}{ratio}{bounds}" if verdict.answer in wrong else ""
+            checked.append(expectations.Checked(f"{each.pair.title}: {verdict.outcome}", why))
+    expectations.conclude("iodyno compare", checked, written_to)
 
 
 def _show_points(

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from iodyno.cli.point_choice import name_of
 from iodyno.cli.stderr import to_stderr
 from iodyno.core.errors import ExperimentError
 from iodyno.core.factor import parameter_of
@@ -42,25 +41,23 @@ def compare_campaigns(
     noise: Sequence[Noise] = (),
     also: Sequence[CampaignSummary] = (),
     form: Form,
-) -> None:
-    """All points that both campaigns have, by their levels; the outcomes that the first asks for.
+) -> Sequence[PairVerdicts]:
+    """Show and return the verdicts on all points that both campaigns have, by their levels; the outcomes that the first asks for.
 
     `also`: further campaigns of the first kind.
     """
-    from iodyno.analysis.decisions.sides import Pair, compare
+    from iodyno.analysis.decisions.sides import compare, shared_points
     from iodyno.report.csv import verdicts_csv
 
-    by_levels = {tuple(sorted(p.labels.items())): p for p in second.points}
-    shared = [(p, other) for p in first.points if (other := by_levels.get(tuple(sorted(p.labels.items()))))]
-    if not shared:
+    pairs = shared_points(first, second)
+    if not pairs:
         raise ExperimentError(
             "the two campaigns have no point in common",
             where="CAMPAIGN",
             advice="name one of each: --points A B",
         )
-    pairs = [Pair(name_of(first, mine), mine, other, first.asked) for mine, other in shared]
     found = compare(pairs, (first, second), least=least, control=control, noise=noise, also=also)
-    alone = len(first.points) + len(second.points) - 2 * len(shared)
+    alone = len(first.points) + len(second.points) - 2 * len(pairs)
     warnings = [*_not_alike(first, second)]
     if alone:
         are = "is" if alone == 1 else "are"
@@ -69,7 +66,7 @@ def compare_campaigns(
         click.echo(verdicts_csv(found), nl=False)
         for text in warnings:
             to_stderr(f"warning: {text}")
-        return
+        return found
     if form == "json":
         _print_json(
             {
@@ -81,12 +78,13 @@ def compare_campaigns(
                 "warnings": warnings,
             }
         )
-        return
+        return found
     others = "".join(f"   {other.folder} ({other.created})\n" for other in also)
     click.echo(f"A: {first.folder} ({first.created})\n{others}B: {second.folder} ({second.created})\n")
     _show(found, least, control)
     for text in warnings:
         click.echo(f"warning: {text}")
+    return found
 
 
 def sessions_beside(two: Sequence[CampaignSummary], also: Sequence[Path]) -> list[CampaignSummary]:
@@ -136,8 +134,8 @@ def compare_levels(
     control: Control,
     noise: Sequence[Noise] = (),
     form: Form,
-) -> None:
-    """Two levels of a factor at every combination of the others; trials of a block are pairs."""
+) -> Sequence[PairVerdicts]:
+    """Show and return the verdicts on two levels of a factor at every combination of the others; trials of a block are pairs."""
     from iodyno.analysis.decisions.sides import Pair, compare, of_levels
     from iodyno.report.csv import verdicts_csv
 
@@ -153,15 +151,16 @@ def compare_levels(
     found = compare(pairs, (summary, summary), least=least, control=control, noise=noise)
     if form == "csv":
         click.echo(verdicts_csv(found), nl=False)
-        return
+        return found
     if form == "json":
         _print_json({"campaign": summary.folder, "levels": written, **_values(found, least, control)})
-        return
+        return found
     labels = [point.labels[factor] for point in points[0][1:]]
     click.echo(
         f"A: {factor}={labels[0]}\nB: {factor}={labels[1]}\n{summary.folder}, trials paired by block\n"
     )
     _show(found, least, control)
+    return found
 
 
 def compare_history(summaries: Sequence[CampaignSummary], *, as_json: bool) -> None:

@@ -17,6 +17,7 @@ from iodyno.cli.prove import proof_options
 from iodyno.cli.right_now import level
 from iodyno.cli.stderr import to_stderr
 from iodyno.core import quantity
+from iodyno.core.expectation import Expectation
 from iodyno.loads.disk.core.load import WORKLOAD
 from iodyno.loads.disk.core.parameters import HOST_MARK, NULL_TARGET, is_device, kind_of, paths_of
 
@@ -48,6 +49,8 @@ _LAID_OUT_BYTES = 2**30
 @level(WORKLOAD, "--arrivals", "arrivals")
 @right_now.seconds
 @right_now.repeat
+@right_now.verbose
+@right_now.gate
 @click.option(
     "--clients",
     type=click.IntRange(1, 1000),
@@ -55,7 +58,7 @@ _LAID_OUT_BYTES = 2**30
     show_default=True,
     help="Clients that are started together on this machine; {host} in the target is the name of each.",
 )
-@click.option("--on", "to", metavar="ssh:USER@HOST", help="The host that does it; without it, this machine.")
+@click.option("--on", "to", metavar="[USER@]HOST", help="The host that does it; without it, this machine.")
 @click.option(
     "--destroy", metavar="PATH", multiple=True, help="The target, when whatever it holds may be lost."
 )
@@ -75,7 +78,7 @@ def command(
     /,
     prove: str | None,
     seconds: float,
-    repeat: int,
+    repeat: int | None,
     clients: int,
     to: str | None,
     destroy: tuple[str, ...],
@@ -83,6 +86,9 @@ def command(
     profile: bool,
     background_window: str | None,
     as_json: bool,
+    verbose: bool,
+    expect: tuple[Expectation, ...],
+    junit: Path | None,
     into: Path,
     direct: bool,
     **levels: Any,
@@ -107,8 +113,8 @@ def command(
       iodyno disk --target work.dat --queue-depth 32 --direct --prove
       iodyno disk --target '{host}.dat' --size 64MiB --clients 4
       iodyno disk --target work.dat --remove
-      iodyno disk --on ssh:root@filer --target /srv/work.dat --size 1GiB
-      iodyno disk --on ssh:root@filer --target /srv/work.dat --remove
+      iodyno disk --on root@filer --target /srv/work.dat --size 1GiB
+      iodyno disk --on root@filer --target /srv/work.dat --remove
     """
     written = {name: value for name, value in levels.items() if value is not None}
     if "target" not in written:
@@ -135,9 +141,17 @@ def command(
         profile=profile,
         background_window=background_window,
     )
-    experiment = right_now.experiment_of(keys)
     named = [_absolute(path) if to is None else path for path in destroy]
-    right_now.measure_and_show(experiment, into, as_json=as_json, destroy=named, remove_targets=remove_target)
+    right_now.measure_and_show(
+        keys,
+        into,
+        as_json=as_json,
+        verbose=verbose,
+        expect=expect,
+        junit=junit,
+        destroy=named,
+        remove_targets=remove_target,
+    )
 
 
 def _absolute(target: str) -> str:

@@ -14,8 +14,11 @@ from typing import TYPE_CHECKING
 import click
 
 from iodyno import strategies
+from iodyno.campaign.folder import new_folder
 from iodyno.campaign.ledger import Entry
-from iodyno.campaign.runner import CampaignOutcome, Watcher, run_campaign
+from iodyno.campaign.runner import CampaignOutcome, run_campaign
+from iodyno.campaign.watcher import Watcher
+from iodyno.cli import progress
 from iodyno.cli.signals import stopped_by_signals, stopped_words
 from iodyno.cli.stderr import to_stderr
 from iodyno.core.design import Design
@@ -50,21 +53,21 @@ def execute(
     folder: Path,
     *,
     resume: bool,
-    watcher: Watcher,
     again: str,
     program: AgentProgram | None = None,
     destroy: Collection[str] = (),
     remove_targets: bool = False,
     stored: Callable[[], None] = lambda: None,
+    quiet: bool = False,
 ) -> CampaignOutcome:
-    """Runs the campaign until its end or a signal; `again` is the command that goes on with it. `stored` is called when all is
-    on the disk, before the agents are closed.
+    """Runs the campaign until its end or a signal, and shows how far it is (`quiet`: on a terminal alone, nothing stays);
+    `again` is the command that goes on with it. `stored` is called when all is on the disk, before the agents are closed.
 
     Raises Interrupted on SIGINT, SIGTERM and SIGHUP, when everything is removed. A second SIGINT ends the process.
     """
     signals: list[int] = []
 
-    async def until_stopped() -> CampaignOutcome:
+    async def until_stopped(watcher: Watcher) -> CampaignOutcome:
         task = asyncio.current_task()
         assert task is not None
         with stopped_by_signals(task) as came:
@@ -86,7 +89,8 @@ def execute(
     try:
         if not resume:
             load_for(experiment).refuse(experiment, design)
-        return asyncio.run(until_stopped())
+        with progress.watcher(experiment, design, quiet=quiet) as watcher:
+            return asyncio.run(until_stopped(watcher))
     except (asyncio.CancelledError, KeyboardInterrupt) as stop:
         if isinstance(stop, asyncio.CancelledError) and not signals:
             raise  # No signal came: this is a defect, and no user has stopped it.
@@ -105,6 +109,24 @@ def execute(
             # Nothing was measured: there is nothing in it.
             shutil.rmtree(folder, ignore_errors=True)
         raise
+
+
+def folder_for(command: str, name: str, into: Path | None, resume: Path | None) -> Path:
+    """Return the folder of a campaign that begins, or goes on. Raises StoreError where there is none to go on with."""
+    folder = resume or new_folder(into or Path("campaigns"), name)
+    if not folder.is_dir():
+        raise StoreError(
+            "is not there", where=str(folder), advice=f"name a folder that `iodyno {command}` printed"
+        )
+    return folder
+
+
+def raise_for(outcome: CampaignOutcome, due: int, folder: Path, again: str) -> None:
+    """Raises TrialError where some of the `due` trials failed, and what cut the campaign short where that is so."""
+    if outcome.failed:
+        raise failed(outcome, due, folder, again)
+    if outcome.cut:
+        raise stopped(outcome.cut, folder, again)
 
 
 def ask(experiment: Experiment, design: Design, yes: bool) -> None:

@@ -102,7 +102,6 @@ def command(
 def _run(stage: Planned, again: str, yes: bool, program: AgentProgram) -> None:
     """Runs a stage, or what is left of it."""
     from iodyno.cli.execute import ask, execute, stopped
-    from iodyno.cli.progress import watcher as progress
     from iodyno.store.files import refuse_links
     from iodyno.store.schema import CAMPAIGN
 
@@ -112,10 +111,7 @@ def _run(stage: Planned, again: str, yes: bool, program: AgentProgram) -> None:
     if not there:
         ask(experiment, design, yes)
         campaign.mkdir(exist_ok=True)
-    with progress(experiment, design) as watcher:
-        ended = execute(
-            experiment, design, campaign, resume=there, watcher=watcher, again=again, program=program
-        )
+    ended = execute(experiment, design, campaign, resume=there, again=again, program=program)
     if ended.failed:
         raise TrialError(
             f"{len(ended.failed)} of {counted(len(design.trials), 'trial')} failed, the first of them: {ended.failed[0].reason}",

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from iodyno.cli.heatmap_output import Map, Output, show_difference, show_maps
-from iodyno.cli.point_choice import choose_point, name_of
+from iodyno.cli.point_choice import choose_point
 from iodyno.core import quantity
 from iodyno.core.errors import ExperimentError, StoreError
 from iodyno.core.grid import Grid
@@ -122,7 +122,7 @@ def _choose(folder: Path, options: dict[str, Any], *, single: bool) -> list[Titl
         raise ExperimentError(
             f"these are {len(found)} maps, and more than {MAPS_MOST} are no picture",
             where=str(folder),
-            advice=f"--operation, --clock or --point, such as --point '{name_of(summary, summary.points[0])}'",
+            advice=f"--operation, --clock or --point, such as --point '{summary.name_of(summary.points[0])}'",
         )
     return found
 
@@ -175,7 +175,7 @@ def _groups(
     for trial in trials:
         by_point.setdefault(trial.point, []).append(trial)
     if len(by_point) > (1 if single else MAPS_MOST):
-        example = name_of(summary, summary.points[0])
+        example = summary.name_of(summary.points[0])
         varying = [factor.name for factor in summary.factors if factor.varies]
         raise ExperimentError(
             f"the campaign has {len(by_point)} points: which one?",
@@ -187,7 +187,7 @@ def _groups(
         by_point, key=lambda point: list(points).index(point) if point in points else len(points)
     )
     return [
-        (name_of(summary, points[point]) if point in points else point, by_point[point]) for point in ordered
+        (summary.name_of(points[point]) if point in points else point, by_point[point]) for point in ordered
     ]
 
 

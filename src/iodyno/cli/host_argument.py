@@ -1,4 +1,4 @@
-"""Hosts on a command line: `--host local`, `--host ssh:user@example.org:2222`."""
+"""Hosts on a command line: `--host local`, `--host user@example.org:2222`."""
 
 from __future__ import annotations
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+import traceback
 from collections.abc import Sequence
 
 import click
@@ -87,7 +88,7 @@ def _show_version(ctx: click.Context, _parameter: click.Parameter, asked: bool) 
     no_args_is_help=True,
     # What looks like a colour is shown as text: none of our lines is left to click to take one out of.
     context_settings={"help_option_names": ["-h", "--help"], "color": True},
-    epilog="Exit codes: 0 done, 2 wrong file or option, 3 host or agent not reached, 4 host cannot carry it, "
+    epilog="Exit codes: 0 done, 1 not as expected, 2 wrong file or option, 3 host or agent not reached, 4 host cannot carry it, "
     "5 trials failed, 6 results not stored or read, 130 stopped with Ctrl-C.",
 )
 @click.option(
@@ -110,10 +111,18 @@ def iodyno() -> None:
     """
 
 
+DEFECT = 70
+"""EX_SOFTWARE of sysexits.h: what failed is iodyno, which must not look like what is not as expected."""
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs the command and leaves with its exit code."""
     take_all_characters(sys.argv[1:] if arguments is None else arguments)
-    code = run(arguments)
+    try:
+        code = run(arguments)
+    except Exception:  # noqa: BLE001  (whatever it is, its exit code is its own)
+        traceback.print_exc()
+        code = DEFECT
     settle()
     sys.exit(code)
 

@@ -11,7 +11,7 @@ import click
 from iodyno.cli.again import again as command_again
 from iodyno.cli.campaign_argument import complete_campaign
 from iodyno.cli.number import NumberRange
-from iodyno.core.errors import ExperimentError, StoreError, TrialError
+from iodyno.core.errors import ExperimentError, TrialError
 from iodyno.core.experiment import Experiment
 from iodyno.core.factor import parameter_of
 from iodyno.core.invalid import for_key, invalid
@@ -89,9 +89,8 @@ def command(
       iodyno noise experiment.yaml --point size=1KiB --blocks 4 --pause 600
       iodyno noise campaigns/NAME --json
     """
-    from iodyno.campaign.folder import new_folder, was_quick
-    from iodyno.cli.execute import ask, execute, failed, stopped
-    from iodyno.cli.progress import watcher as progress
+    from iodyno.campaign.folder import was_quick
+    from iodyno.cli.execute import ask, execute, folder_for, raise_for
     from iodyno.designs import noise_ladder
     from iodyno.formats.experiment_file import read_experiment
     from iodyno.session.locate import find_agent
@@ -106,11 +105,7 @@ def command(
     design = noise_ladder.plan(experiment)
     program = find_agent()
     ask(experiment, design, yes)
-    folder = resume or new_folder(into or Path("campaigns"), f"{experiment.name}-noise")
-    if not folder.is_dir():
-        raise StoreError(
-            "is not there", where=str(folder), advice="name a folder that `iodyno noise` printed"
-        )
+    folder = folder_for("noise", f"{experiment.name}-noise", into, resume)
     again = command_again(
         "noise",
         file,
@@ -122,24 +117,12 @@ def command(
         trials=trials,
         pause=pause or None,
     )
-    with progress(experiment, design) as watcher:
-        outcome = execute(
-            experiment,
-            design,
-            folder,
-            resume=resume is not None,
-            watcher=watcher,
-            again=again,
-            program=program,
-        )
+    outcome = execute(experiment, design, folder, resume=resume is not None, again=again, program=program)
     if not outcome.finished:
         first = outcome.failed[0].reason if outcome.failed else "nothing was run"
         raise TrialError(f"no trial finished, the first of them: {first}", where=str(folder), advice=again)
     _show(folder, max(2, whole.design.replicates), as_json)
-    if outcome.failed:
-        raise failed(outcome, len(design.trials), folder, again)
-    if outcome.cut:
-        raise stopped(outcome.cut, folder, again)
+    raise_for(outcome, len(design.trials), folder, again)
 
 
 def _levels(experiment: Experiment, written: str) -> dict[str, Level]:

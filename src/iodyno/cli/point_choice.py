@@ -50,12 +50,6 @@ def choose_point(summary: CampaignSummary, written: str, where: str) -> PointSum
     )
 
 
-def name_of(summary: CampaignSummary, point: PointSummary) -> str:
-    """A point as it is written: the factors that vary, or all where none does."""
-    names = [f.name for f in summary.factors if f.varies] or list(point.labels)
-    return ",".join(f"{name}={point.labels[name]}" for name in names if name in point.labels) or point.id
-
-
 def complete_point(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """The points of the campaign named before, for a shell."""
     names = list(_written(_header(ctx)))
@@ -88,7 +82,7 @@ def _levels(summary: CampaignSummary, written: str, where: str) -> dict[str, Lev
     """`written` as levels in base units."""
     known = list(dict.fromkeys(name for point in summary.points for name in point.levels))
     workload = workload_of_stored(summary.workload)
-    example = name_of(summary, summary.points[0]) if summary.points else "connections=32,size=64KiB"
+    example = summary.name_of(summary.points[0]) if summary.points else "connections=32,size=64KiB"
     found: dict[str, Level] = {}
     for part in filter(None, (part.strip() for part in written.split(","))):
         name, equals, level = (text.strip() for text in part.partition("="))
@@ -135,7 +129,7 @@ def _ids(summary: CampaignSummary) -> str:
 
 
 def _quoted(summary: CampaignSummary, point: PointSummary) -> str:
-    return f"'{name_of(summary, point)}'"
+    return f"'{summary.name_of(point)}'"
 
 
 def _header(ctx: click.Context) -> Mapping[str, Any]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from iodyno.cli.campaign_argument import complete_campaign
-from iodyno.cli.point_choice import choose_host, choose_point, complete_host, complete_point, name_of
+from iodyno.cli.point_choice import choose_host, choose_point, complete_host, complete_point
 from iodyno.core.errors import ExperimentError, StoreError
 from iodyno.core.quantity import counted
 from iodyno.report.viewers import VIEWERS
@@ -85,7 +85,7 @@ def command(
         raise StoreError(
             f"there is no profile: {reason}", where=str(campaign), advice="iodyno report names the points"
         )
-    title = f"{wanted}, {name_of(summary, chosen)}{scope_note(profile)}"
+    title = f"{wanted}, {summary.name_of(chosen)}{scope_note(profile)}"
     trials = [trial for trial in dataset.trials if trial.finished and trial.point == chosen.id]
     if form == "table":
         _show(profile, mechanisms(trials, (wanted,)), title, top, by)
@@ -108,7 +108,7 @@ def _point(summary: CampaignSummary, written: str | None) -> PointSummary:
     if written is not None:
         return choose_point(summary, written, "--point")
     if len(summary.points) != 1:
-        example = name_of(summary, summary.points[0]) if summary.points else "p01"
+        example = summary.name_of(summary.points[0]) if summary.points else "p01"
         raise ExperimentError(
             f"the campaign has {len(summary.points)} points: which one?",
             where="--point",

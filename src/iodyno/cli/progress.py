@@ -10,8 +10,8 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from iodyno.campaign.runner import Watcher
 from iodyno.campaign.strategy import Answer
+from iodyno.campaign.watcher import Watcher
 from iodyno.cli.console import VisibleConsole
 from iodyno.cli.stderr import forgiven, to_stderr
 from iodyno.core.decision import Standing
@@ -24,19 +24,20 @@ from iodyno.core.warnings import Warning
 from iodyno.loads.base.watch import load_in
 
 
-def watcher(experiment: Experiment, design: Design) -> LiveWatcher | PlainWatcher:
-    """The watcher that fits stderr. Use it as a context manager."""
+def watcher(experiment: Experiment, design: Design, *, quiet: bool = False) -> LiveWatcher | PlainWatcher:
+    """The watcher that fits stderr; use it as a context manager. `quiet`: it says nothing that stays."""
     console = VisibleConsole(stderr=True)
     if console.is_terminal:
-        return LiveWatcher(experiment, design, console)
-    return PlainWatcher(experiment, design)
+        return LiveWatcher(experiment, design, console, quiet=quiet)
+    return PlainWatcher(experiment, design, quiet=quiet)
 
 
 class PlainWatcher(Watcher):
     """One line for each stage, trial and warning."""
 
-    def __init__(self, experiment: Experiment, design: Design) -> None:
+    def __init__(self, experiment: Experiment, design: Design, *, quiet: bool = False) -> None:
         self._experiment = experiment
+        self._quiet = quiet
         self._trials = len(design.trials)
         self._left_ns = 0
         self._rate = ""
@@ -100,7 +101,8 @@ class PlainWatcher(Watcher):
 
     def say(self, text: str) -> None:
         """A line on stderr."""
-        to_stderr(text)
+        if not self._quiet:
+            to_stderr(text)
 
     def place(self, planned: PlannedTrial) -> str:
         """Such as `3 of 36`; of a proof or a search, which may take more or fewer trials, `5 of the proof`."""
@@ -135,8 +137,10 @@ class PlainWatcher(Watcher):
 class LiveWatcher(PlainWatcher):
     """The same lines above one that shows the trial under way and is gone in the end."""
 
-    def __init__(self, experiment: Experiment, design: Design, console: Console) -> None:
-        super().__init__(experiment, design)
+    def __init__(
+        self, experiment: Experiment, design: Design, console: Console, *, quiet: bool = False
+    ) -> None:
+        super().__init__(experiment, design, quiet=quiet)
         self._live = Live(console=console, transient=True, auto_refresh=False)
         self._now = ""
 
@@ -171,6 +175,8 @@ class LiveWatcher(PlainWatcher):
 
     def say(self, text: str) -> None:
         """A line above the live one."""
+        if self._quiet:
+            return
         with forgiven():
             self._live.console.print(Text(text))
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from iodyno.cli.campaign_argument import complete_campaign
+from iodyno.cli.campaign_argument import complete_campaign, latest_campaign
 from iodyno.cli.stderr import to_stderr
 from iodyno.core.errors import ExperimentError, StoreError
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @click.command(name="report")
-@click.argument("campaign", type=click.Path(path_type=Path), shell_complete=complete_campaign)
+@click.argument("campaign", required=False, type=click.Path(path_type=Path), shell_complete=complete_campaign)
 @click.option("--json", "json_asked", is_flag=True, help="Print one JSON object.")
 @click.option("--csv", "csv_asked", is_flag=True, help="Print every outcome of every point as CSV.")
 @click.option(
@@ -34,9 +34,14 @@ if TYPE_CHECKING:
     "--open", "opened", type=click.Choice(["yes", "no"]), default="no", help="Open the page in a browser."
 )
 def command(
-    campaign: Path, json_asked: bool, csv_asked: bool, html: Path | None, trials: str | None, opened: str
+    campaign: Path | None,
+    json_asked: bool,
+    csv_asked: bool,
+    html: Path | None,
+    trials: str | None,
+    opened: str,
 ) -> None:
-    """Show what the campaign in the folder CAMPAIGN found, and write its page.
+    """Show what the campaign in the folder CAMPAIGN found, and write its page; without CAMPAIGN, of the latest here.
 
     Prints the tables, and writes CAMPAIGN/report.html: one file that needs no network. With --json or --csv it
     prints only those, and writes the page only if --html says where. Of a campaign in a folder that may not be written to
@@ -49,6 +54,7 @@ def command(
       iodyno report campaigns/NAME --html /tmp/report.html --open yes
       iodyno report campaigns/NAME --trials 00012-1,00040-1
     """
+    campaign = latest_campaign(campaign)
     # What is read and worked out hangs together as trees, which go without being looked for: looking takes a tenth of the time.
     gc.set_threshold(100_000)
     from iodyno.analysis.dataset import read_dataset

@@ -15,7 +15,7 @@ _FAILED = "see what the kernel said, and try again; a restart of the machine for
 
 
 @click.command(name="restore")
-@click.option("--host", default="local", show_default=True, help="local, or ssh:[USER@]HOST[:PORT].")
+@click.option("--host", default="local", show_default=True, help="local, or [USER@]HOST[:PORT].")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(host: str, as_json: bool) -> None:
     """Restore what a lab that is gone has left set on a host, and remove what it has left on this one.
@@ -27,7 +27,7 @@ def command(host: str, as_json: bool) -> None:
     \b
     Examples:
       iodyno restore
-      iodyno restore --host ssh:root@server --json
+      iodyno restore --host root@server --json
     """
     import asyncio
 
@@ -69,7 +69,7 @@ def command(host: str, as_json: bool) -> None:
         wrong.append(f"what root has set, noted in {JOURNALS_OF_ROOT}, only root can see and restore")
     if hidden or (left and os.geteuid() != 0):
         place = host.removeprefix("ssh:").rpartition("@")[2]
-        advice = "sudo iodyno restore" if host == "local" else f"iodyno restore --host ssh:root@{place}"
+        advice = "sudo iodyno restore" if host == "local" else f"iodyno restore --host root@{place}"
     if wrong:
         raise AccessError("; ".join(wrong), where=f"host {host}", advice=advice)
 

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import functools
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
+from iodyno.cli import expect as expectations
 from iodyno.cli.again import again as command_again
 from iodyno.cli.number import NumberRange
 from iodyno.cli.signals import named_when_stopped
-from iodyno.cli.stderr import to_stderr
 from iodyno.core.errors import ExperimentError, TrialError
+from iodyno.core.expectation import Expectation
 from iodyno.core.experiment import Experiment
 from iodyno.core.invalid import for_key
 from iodyno.core.outcome import Estimate
@@ -107,15 +109,29 @@ def alone(function: _Function) -> _Function:
 
 
 def common(function: _Function) -> _Function:
-    """The same for a command that measures between two hosts, and --to."""
+    """The same for a command that measures between two hosts, the argument HOST, and --to, which means the same."""
+
+    @functools.wraps(function)
+    def reaching(*args: Any, host: str | None, to: str | None, **more: Any) -> Any:
+        if host and to:
+            raise click.UsageError("--to cannot be used with HOST: they mean the same")
+        return function(*args, to=host or to, **more)
+
     to = click.option(
-        "--to", metavar="ssh:USER@HOST", help="The other host; without it, two hosts in this machine."
+        "--to", metavar="[USER@]HOST", help="The other host, by ssh; without it, two hosts in this machine."
     )
-    return to(alone(function))
+    return cast(_Function, click.argument("host", required=False, metavar="[HOST]")(to(alone(reaching))))
 
 
+verbose = click.option(
+    "-v", "--verbose", is_flag=True, help="Show every outcome, method and warning, and each step."
+)
 seconds = click.option(
-    "--seconds", type=NumberRange(0.1, 86_400), default=5, show_default=True, help="Measured time."
+    "--seconds",
+    type=NumberRange(0.1, 86_400),
+    default=3,
+    show_default=True,
+    help="Measured time: of up to three trials together, each of a second or more, or of each with --repeat.",
 )
 clients = click.option(
     "--clients",
@@ -124,9 +140,7 @@ clients = click.option(
     show_default=True,
     help="Hosts on this machine that load the one server, each with as many connections.",
 )
-repeat = click.option(
-    "--repeat", type=click.IntRange(1, 1000), default=1, show_default=True, help="Number of trials."
-)
+repeat = click.option("--repeat", type=click.IntRange(1, 1000), help="Number of trials, each of --seconds.")
 
 
 def experiment_of(keys: Mapping[str, Any]) -> Experiment:
@@ -167,21 +181,23 @@ def _of_option(mistake: Mistake, options: Mapping[str, str], kind: str) -> tuple
 
 
 def measure(
-    experiment: Experiment, into: Path, *, stored: Callable[[Path], None] = lambda folder: None, **more: Any
+    experiment: Experiment,
+    into: Path,
+    *,
+    stored: Callable[[Path], None] = lambda folder: None,
+    **more: Any,
 ) -> Path:
     """Runs the experiment as `iodyno run` does; the campaign's folder. `stored` is called with it when all is on the disk; `more`
     is for `execute`. Raises TrialError.
     """
     from iodyno import designs
-    from iodyno.campaign.folder import new_folder
-    from iodyno.cli.execute import execute, failed, stopped
-    from iodyno.cli.progress import watcher as progress
+    from iodyno.cli.execute import execute, folder_for, raise_for
     from iodyno.session.locate import find_agent
     from iodyno.store.schema import EXPERIMENT
 
     design = designs.plan(experiment)
     program = find_agent()
-    folder = new_folder(into, experiment.name)
+    folder = folder_for("run", experiment.name, into, None)
     again = command_again(
         "run",
         folder / EXPERIMENT,
@@ -189,40 +205,57 @@ def measure(
         destroy=more.get("destroy"),
         remove_targets=more.get("remove_targets"),
     )
-    with progress(experiment, design) as watcher:
-        outcome = execute(
-            experiment,
-            design,
-            folder,
-            resume=False,
-            watcher=watcher,
-            again=again,
-            program=program,
-            stored=lambda: stored(folder),
-            **more,
-        )
-    if outcome.failed:
-        raise failed(outcome, len(design.trials), folder, again)
-    if outcome.cut:
-        raise stopped(outcome.cut, folder, again)
+    outcome = execute(
+        experiment,
+        design,
+        folder,
+        resume=False,
+        again=again,
+        program=program,
+        stored=lambda: stored(folder),
+        **more,
+    )
+    raise_for(outcome, len(design.trials), folder, again)
     return folder
 
 
-def measure_and_show(experiment: Experiment, into: Path, *, as_json: bool, **more: Any) -> None:
-    """Runs the experiment and shows what it found, which is read while the agents close; in words with the campaign's folder on
-    the last line. Raises TrialError and Interrupted.
+def gate(function: _Function) -> _Function:
+    """Add --expect and --junit."""
+    return expectations.expect(expectations.junit(function))
+
+
+def measure_and_show(
+    keys: Mapping[str, Any],
+    into: Path,
+    *,
+    as_json: bool,
+    verbose: bool,
+    expect: Sequence[Expectation],
+    junit: Path | None,
+    **more: Any,
+) -> None:
+    """Runs the experiment with these keys and shows what it found, which is read while the agents close.
+
+    Raises ExpectationError where that is not as expected, TrialError and Interrupted.
     """
+    asked = list(keys["outcomes"])
+    others = dict.fromkeys(each.outcome for each in expect if each.outcome not in asked)
+    experiment = experiment_of({**keys, "outcomes": [*asked, *others]})
     reading: list[Future[tuple[Dataset, CampaignSummary]]] = []
     with ThreadPoolExecutor(1) as pool:
-        folder = measure(experiment, into, stored=lambda at: reading.append(pool.submit(_read, at)), **more)
+        folder = measure(
+            experiment,
+            into,
+            stored=lambda at: reading.append(pool.submit(_read, at)),
+            quiet=not verbose,
+            **more,
+        )
         with named_when_stopped(folder):
-            _show(folder, *reading[0].result(), as_json=as_json)
-
-
-def show(folder: Path, *, as_json: bool) -> None:
-    """Shows what a campaign of one point found, as `measure_and_show` does. Raises TrialError and Interrupted."""
-    with named_when_stopped(folder):
-        _show(folder, *_read(folder), as_json=as_json)
+            dataset, summary = reading[0].result()
+            _show(folder, dataset, summary, as_json=as_json, verbose=verbose)
+    if expect:
+        checked = expectations.check(expect, summary.points[0].outcomes)
+        expectations.conclude(f"iodyno {experiment.name}", checked, junit)
 
 
 def _read(folder: Path) -> tuple[Dataset, CampaignSummary]:
@@ -233,9 +266,9 @@ def _read(folder: Path) -> tuple[Dataset, CampaignSummary]:
     return dataset, analyse(dataset)
 
 
-def _show(folder: Path, dataset: Dataset, summary: CampaignSummary, *, as_json: bool) -> None:
-    from iodyno.report.limiter import finding_json, sentence
-    from iodyno.report.void import MARK, is_void
+def _show(folder: Path, dataset: Dataset, summary: CampaignSummary, *, as_json: bool, verbose: bool) -> None:
+    from iodyno.report.headline import headline
+    from iodyno.report.limiter import finding_json
 
     point = summary.points[0]
     void = {trial.name: str(trial.reason) for trial in dataset.trials if trial.status == "void"}
@@ -256,10 +289,22 @@ def _show(folder: Path, dataset: Dataset, summary: CampaignSummary, *, as_json: 
         click.echo(json.dumps({"campaign": str(folder), "points": [found]}, indent=2))
         _refuse_void(folder, void, point.finished, advice)
         return
-    levels = ", ".join(f"{name} {text}" for name, text in point.labels.items())
-    click.echo(f"{levels}, {summary.windows['measured_ns'] / 1e9:g} s x {point.finished}")
+    for line in headline(summary, str(folder)):
+        click.echo(line)
     for name, why in void.items():
         click.echo(f"  trial {name} is void: {why}")
+    if verbose:
+        _show_all(summary)
+    _refuse_void(folder, void, point.finished, advice)
+
+
+def _show_all(summary: CampaignSummary) -> None:
+    """Every outcome with its interval, the evidence for the limiter, how intervals were had, and all warnings."""
+    from iodyno.report.limiter import sentence
+    from iodyno.report.void import MARK, is_void
+
+    point = summary.points[0]
+    click.echo()
     rows = [
         (name, value + (MARK if is_void(point, name) else ""), interval)
         for name in summary.asked
@@ -267,20 +312,12 @@ def _show(folder: Path, dataset: Dataset, summary: CampaignSummary, *, as_json: 
     ]
     widths = [max(len(row[column]) for row in rows) for column in range(3)]
     for name, value, interval in rows:
-        click.echo(f"  {name:<{widths[0]}}  {value:>{widths[1]}}  {interval}".rstrip())
-    click.echo(f"  {sentence(point.limiter)}")
+        click.echo(f"{name:<{widths[0]}}  {value:>{widths[1]}}  {interval}".rstrip())
+    click.echo(sentence(point.limiter))
     for line in _methods({name: point.outcomes[name].method for name in summary.asked}):
-        click.echo(f"  {line}")
-    # What came up while the load was on was said then.
-    said = {
-        warning.text
-        for warning in (*dataset.warnings, *(d for trial in dataset.trials for d in trial.warnings))
-    }
+        click.echo(line)
     for warning in summary.warnings:
-        if warning.text not in said:
-            to_stderr(f"warning: {warning.line}")
-    click.echo(str(folder))
-    _refuse_void(folder, void, point.finished, advice)
+        click.echo(f"warning: {warning.line}")
 
 
 def _refuse_void(folder: Path, void: Mapping[str, str], finished: int, advice: str) -> None:

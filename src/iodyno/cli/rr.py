@@ -12,6 +12,7 @@ from iodyno import quick
 from iodyno.cli import right_now
 from iodyno.cli.prove import proof_options
 from iodyno.cli.right_now import level
+from iodyno.core.expectation import Expectation
 from iodyno.core.submission import CLIENTS, SERVERS, Submission
 from iodyno.core.workload import REQUEST_RESPONSE
 
@@ -49,6 +50,8 @@ _OF_BLOCKS = 3
 @level(REQUEST_RESPONSE, "--busy-wait", "busy_wait")
 @level(REQUEST_RESPONSE, "--server-compute", "server_compute")
 @right_now.repeat
+@right_now.verbose
+@right_now.gate
 @proof_options
 @right_now.common
 def command(
@@ -57,11 +60,14 @@ def command(
     multiplexed: bool,
     to: str | None,
     clients: int,
-    repeat: int,
+    repeat: int | None,
     prove: str | None,
     profile: bool,
     background_window: str | None,
     as_json: bool,
+    verbose: bool,
+    expect: tuple[Expectation, ...],
+    junit: Path | None,
     into: Path,
     **levels: Any,
 ) -> None:
@@ -82,7 +88,7 @@ def command(
       iodyno rr --queue-depth 16 --multiplexed --sizes 'mix(64B: 7, 1500B: 1)'
       iodyno rr --transport tcp --rate 20000/s --arrivals poisson --seconds 10 \\
         --json
-      iodyno rr --connect --connections 4 --to ssh:me@server
+      iodyno rr --connect --connections 4 --to me@server
     """
     written = {name: value for name, value in levels.items() if value is not None}
     if "sizes" in written and "size" in written:
@@ -102,8 +108,7 @@ def command(
         profile=profile,
         background_window=background_window,
     )
-    experiment = right_now.experiment_of(keys)
-    right_now.measure_and_show(experiment, into, as_json=as_json)
+    right_now.measure_and_show(keys, into, as_json=as_json, verbose=verbose, expect=expect, junit=junit)
 
 
 def without_effect(levels: Mapping[str, str]) -> str | None:

@@ -19,9 +19,6 @@ from iodyno.cli.signals import named_when_stopped
 from iodyno.cli.stderr import to_stderr
 from iodyno.cli.watch_beside import page_beside
 from iodyno.core.decision import MAX_TRIALS
-from iodyno.core.errors import (
-    StoreError,
-)
 
 if TYPE_CHECKING:
     from iodyno.campaign.runner import CampaignOutcome
@@ -103,9 +100,8 @@ def command(
       iodyno run fileserver.f --target /srv/test --set nfiles=1000 --seconds 10
       iodyno run job.fio --section randread --target /srv/test
     """
-    from iodyno.campaign.folder import new_folder, was_quick
-    from iodyno.cli.execute import ask, execute, failed, stopped
-    from iodyno.cli.progress import watcher as progress
+    from iodyno.campaign.folder import was_quick
+    from iodyno.cli.execute import ask, execute, folder_for, raise_for
     from iodyno.formats.experiment_file import read_experiment
     from iodyno.loads.script.uperf import is_profile
     from iodyno.session.locate import find_agent
@@ -146,9 +142,7 @@ def command(
     for note in experiment.notes:
         to_stderr(f"iodyno: note: {note}")
     ask(experiment, design, yes)
-    folder = resume or new_folder(into or Path("campaigns"), experiment.name)
-    if not folder.is_dir():
-        raise StoreError("is not there", where=str(folder), advice="name a folder that `iodyno run` printed")
+    folder = folder_for("run", experiment.name, into, resume)
     again = command_again(
         "run",
         folder / EXPERIMENT if foreign or design_keys or file == "-" else file,
@@ -158,13 +152,12 @@ def command(
         destroy=destroy,
         remove=in_the_end,
     )
-    with progress(experiment, design) as watcher, page_beside(folder) if watched else nullcontext():
+    with page_beside(folder) if watched else nullcontext():
         outcome = execute(
             experiment,
             design,
             folder,
             resume=resume is not None,
-            watcher=watcher,
             again=again,
             program=program,
             destroy=destroy,
@@ -172,11 +165,8 @@ def command(
         )
     with named_when_stopped(folder):
         outcome = _shown(outcome, as_json, searched=experiment.search is not None)
-    if outcome.failed:
-        due = outcome.finished + len(outcome.failed) if experiment.until else len(design.trials)
-        raise failed(outcome, due, folder, again)
-    if outcome.cut:
-        raise stopped(outcome.cut, folder, again)
+    due = outcome.finished + len(outcome.failed) if experiment.until else len(design.trials)
+    raise_for(outcome, due, folder, again)
 
 
 def _shown(outcome: CampaignOutcome, as_json: bool, *, searched: bool) -> CampaignOutcome:

@@ -11,6 +11,7 @@ from iodyno import quick
 from iodyno.cli import right_now
 from iodyno.cli.prove import proof_options
 from iodyno.cli.right_now import level
+from iodyno.core.expectation import Expectation
 from iodyno.core.workload import STREAM
 
 
@@ -35,6 +36,8 @@ from iodyno.core.workload import STREAM
 @level(STREAM, "--link-queue", "link_queue")
 @level(STREAM, "--link-delay", "link_delay")
 @right_now.repeat
+@right_now.verbose
+@right_now.gate
 @proof_options
 @right_now.common
 def command(
@@ -42,11 +45,14 @@ def command(
     nagle: bool,
     to: str | None,
     clients: int,
-    repeat: int,
+    repeat: int | None,
     prove: str | None,
     profile: bool,
     background_window: str | None,
     as_json: bool,
+    verbose: bool,
+    expect: tuple[Expectation, ...],
+    junit: Path | None,
     into: Path,
     **levels: Any,
 ) -> None:
@@ -66,7 +72,7 @@ def command(
       iodyno tcp --transport unix --connections 4
       iodyno tcp --clients 4 --connections 8
       iodyno tcp --size 1KiB --syscalls batch --receive discard
-      iodyno tcp --to ssh:me@server --connections 8 --window 256k --json
+      iodyno tcp --to me@server --connections 8 --window 256k --json
     """
     written = {name: value for name, value in levels.items() if value is not None}
     if "window" in written and ("send_buffer" in written or "receive_buffer" in written):
@@ -85,4 +91,4 @@ def command(
         profile=profile,
         background_window=background_window,
     )
-    right_now.measure_and_show(right_now.experiment_of(keys), into, as_json=as_json)
+    right_now.measure_and_show(keys, into, as_json=as_json, verbose=verbose, expect=expect, junit=junit)

@@ -20,7 +20,7 @@ network, the way to the lab says more: it may have no default route.
 
 
 @click.command(name="tunables")
-@click.option("--host", default="local", show_default=True, help="local, or ssh:[USER@]HOST[:PORT].")
+@click.option("--host", default="local", show_default=True, help="local, or [USER@]HOST[:PORT].")
 @click.option(
     "--device",
     metavar="NAME",
@@ -36,7 +36,7 @@ def command(host: str, device: str | None, as_json: bool) -> None:
     Examples:
       iodyno tunables
       iodyno tunables --device lo
-      iodyno tunables --host ssh:root@server --device eth1
+      iodyno tunables --host root@server --device eth1
       iodyno tunables --json | jq '.tunables[] | select(.unsupported)'
     """
     import asyncio

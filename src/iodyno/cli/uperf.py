@@ -33,7 +33,7 @@ def receiving_host(function: _Function) -> _Function:
         "--to",
         cls=Option,
         group=OF_FOREIGN,
-        metavar="ssh:USER@HOST",
+        metavar="[USER@]HOST",
         help="The other host of a profile, or the one host of a personality or a job file; without it, this machine.",
     )(function)
 

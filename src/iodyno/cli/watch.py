@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from iodyno.cli.campaign_argument import complete_campaign
+from iodyno.cli.campaign_argument import complete_campaign, latest_campaign
 from iodyno.core.errors import ExperimentError
 
 if TYPE_CHECKING:
@@ -78,8 +78,7 @@ def command(
 
         click.echo(json.dumps(dashboard(), indent=2))
         return
-    if campaign is None:
-        raise click.UsageError("Missing argument 'CAMPAIGN'.")
+    campaign = latest_campaign(campaign)
     if once and as_json:
         raise click.UsageError("--once cannot be used with --json")
     # Imported here: `--grafana` needs none of it.

@@ -2,6 +2,7 @@
 
 ```
 IodynoError            1   (never raised itself)
+├── ExpectationError   1   what was measured is not what was expected of it (--expect, --fail-if)
 ├── ExperimentError    2   the experiment file, or a word on the command line, is wrong, or no model fits the points that it names
 ├── AccessError        3   a host cannot be reached, or an agent cannot be started or trusted there
 ├── PreflightError     4   a host cannot carry what the experiment asks for
@@ -38,6 +39,12 @@ class IodynoError(Exception):
             is_key = self.where.startswith("-") or (self.where.isalpha() and self.where.isupper())
             what = for_key(self.where, what) if is_key else f"{self.where}: {what}"
         return what + (f"\n  try: {self.advice}" if self.advice else "")
+
+
+class ExpectationError(IodynoError):
+    """What was measured is not what was expected of it."""
+
+    exit_code = 1
 
 
 class ExperimentError(IodynoError):

@@ -45,8 +45,8 @@ def shares(count: int, runs: int, seed: int) -> list[list[float]]:
     for _ in range(TRIES):
         columns = []
         for _ in range(count):
-            drawn = [source.random() for _ in range(runs)]
-            columns.append(sorted(range(runs), key=drawn.__getitem__))
+            sample = [source.random() for _ in range(runs)]
+            columns.append(sorted(range(runs), key=sample.__getitem__))
         distance = _least_distance(columns)
         if best is None or distance > best[0]:
             rows = [[(column[run] + 0.5) / runs for column in columns] for run in range(runs)]

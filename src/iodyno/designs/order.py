@@ -61,5 +61,5 @@ def _any_order(things: Sequence[_Thing], source: random.Random, ordered: bool) -
 
 def _shuffled(things: Sequence[_Thing], source: random.Random) -> list[_Thing]:
     """The things in a random order. Sorted by `random()`, the one sequence that Python promises to keep."""
-    drawn = [source.random() for _ in things]
-    return [things[index] for index in sorted(range(len(things)), key=drawn.__getitem__)]
+    keys = [source.random() for _ in things]
+    return [things[index] for index in sorted(range(len(things)), key=keys.__getitem__)]

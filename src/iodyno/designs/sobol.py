@@ -46,8 +46,8 @@ def shares(count: int, runs: int, seed: int) -> list[list[float]]:
 
     source = random.Random(seed)
     shifts = [int(source.random() * 2**_BITS) for _ in range(count)]
-    drawn = qmc.Sobol(count, scramble=False, bits=_BITS).random(runs)
+    sample = qmc.Sobol(count, scramble=False, bits=_BITS).random(runs)
     return [
         [((int(value * 2**_BITS) ^ shift) + 0.5) / 2**_BITS for value, shift in zip(row, shifts, strict=True)]
-        for row in drawn.tolist()
+        for row in sample.tolist()
     ]

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from iodyno.core.experiment import WorkloadSpec
 from iodyno.core.outcome import BYSTANDER, bystander_names
+from iodyno.formats import workload_section
 from iodyno.formats.mistakes import Path
-
-if TYPE_CHECKING:
-    from iodyno.formats.experiment_sections import Reading
+from iodyno.formats.reading import Reading
 
 MOST = 16
 """Workloads beside (chosen: each has agents of its own on both hosts)."""
@@ -25,7 +22,7 @@ def read(reading: Reading) -> dict[Path, WorkloadSpec]:
     else:
         reading.note(path, f"invalid value: {len(written)} workloads; expected one, or a list of 1 to {MOST}")
         return {}
-    return {place: found for place in places if (found := reading.workload(place)) is not None}
+    return {place: found for place in places if (found := workload_section.read(reading, place)) is not None}
 
 
 def names(reading: Reading) -> tuple[str, ...]:

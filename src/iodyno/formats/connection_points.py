@@ -7,7 +7,6 @@ What one end alone cannot carry out is for agents to say (`campaign/refused_poin
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
 
 from iodyno.core.experiment import HostSpec, WorkloadSpec
 from iodyno.core.factor import Factor
@@ -17,9 +16,7 @@ from iodyno.core.tunable import ALL, OF_A_DEVICE, named
 from iodyno.core.workload import REQUEST_RESPONSE, Level
 from iodyno.formats.factor_points import points, varied_at
 from iodyno.formats.mistakes import Path
-
-if TYPE_CHECKING:
-    from iodyno.formats.experiment_sections import Reading
+from iodyno.formats.reading import Reading
 
 Point = Mapping[str, Level]
 Mistakes = list[tuple[tuple[str, ...], str]]

@@ -17,7 +17,7 @@ from iodyno.core.factor import Factor
 from iodyno.core.invalid import found, invalid
 from iodyno.core.workload import Level, Parameter
 from iodyno.formats import design_points
-from iodyno.formats import experiment_model as form
+from iodyno.formats import section_values as values
 from iodyno.formats.mistakes import Path, unknown
 
 Note = Callable[[Path, str], None]
@@ -59,11 +59,11 @@ def _rows(written: Any) -> str:
     return written
 
 
-_TEXTS = form._Reads(
+_TEXTS = values.Reads(
     _texts,
     {"anyOf": [{"type": "string"}, {"type": "array", "minItems": 1, "items": {"type": "string"}}]},
 )
-_RESOLUTION = form._Reads(
+_RESOLUTION = values.Reads(
     _resolution, {"anyOf": [{"type": "integer", "minimum": 3, "maximum": 16}, {"enum": list(_ROMAN)}]}
 )
 
@@ -79,42 +79,44 @@ def _about(option: str) -> str:
     return f"{known.help} {kinds}" if others else known.help
 
 
-class DesignSection(form.Section):
+class DesignSection(values.Section):
     """Which points are visited, how often and in which order."""
 
-    kind: Annotated[Any, form._word(DESIGN_KINDS)] = Field(
+    kind: Annotated[Any, values.one_word_of(DESIGN_KINDS)] = Field(
         "full_factorial", description=" ".join(f"{k}: {t}" for k, t in DESIGN_KINDS.items())
     )
-    replicates: Annotated[Any, form._quantity("count", low=1, high=1000)] = Field(
+    replicates: Annotated[Any, values.quantity_within("count", low=1, high=1000)] = Field(
         3, description="How often each point is visited."
     )
-    blocks: Annotated[Any, form._switch()] = Field(
+    blocks: Annotated[Any, values.switch()] = Field(
         True, description="Whether every point is visited once before any is visited again."
     )
-    seed: Annotated[Any, form._quantity("count", low=0, high=2**63 - 1)] = Field(
+    seed: Annotated[Any, values.quantity_within("count", low=0, high=2**63 - 1)] = Field(
         1, description="Seed of the random order."
     )
     resolution: Annotated[Any, _RESOLUTION] = Field(None, description=_about("resolution"))
-    runs: Annotated[Any, form._quantity("count", low=1, high=99_999)] = Field(
+    runs: Annotated[Any, values.quantity_within("count", low=1, high=99_999)] = Field(
         None, description=_about("runs")
     )
     generators: Annotated[Any, _TEXTS] = Field((), description=_about("generators"))
     clear: Annotated[Any, _TEXTS] = Field((), description=_about("clear"))
-    split: Annotated[Any, form._quantity("count", low=1, high=4096)] = Field(1, description=_about("split"))
+    split: Annotated[Any, values.quantity_within("count", low=1, high=4096)] = Field(
+        1, description=_about("split")
+    )
     confound: Annotated[Any, _TEXTS] = Field((), description=_about("confound"))
-    centre_points: Annotated[Any, form._quantity("count", low=0, high=1000)] = Field(
+    centre_points: Annotated[Any, values.quantity_within("count", low=0, high=1000)] = Field(
         None, description=_about("centre_points")
     )
     slow: Annotated[Any, _TEXTS] = Field((), description=_about("slow"))
     log: Annotated[Any, _TEXTS] = Field((), description=_about("log"))
-    axial: Annotated[Any, form._word(AXIAL)] = Field("faced", description=_about("axial"))
+    axial: Annotated[Any, values.one_word_of(AXIAL)] = Field("faced", description=_about("axial"))
     model: Annotated[Any, _TEXTS] = Field(("interactions",), description=_about("model"))
-    augment: Annotated[Any, form._LINE] = Field(None, description=_about("augment"))
-    along: Annotated[Any, form._LINE] = Field(None, description=_about("along"))
-    direction: Annotated[Any, form._word(DIRECTIONS)] = Field("up", description=_about("direction"))
-    base: Annotated[Any, form._Reads(_base, {"type": "object"})] = Field(None, description=_about("base"))
-    file: Annotated[Any, form._LINE] = Field(None, description=_about("file"))
-    rows: Annotated[Any, form._Reads(_rows, {"type": "string"})] = Field(None, description=_about("rows"))
+    augment: Annotated[Any, values.LINE] = Field(None, description=_about("augment"))
+    along: Annotated[Any, values.LINE] = Field(None, description=_about("along"))
+    direction: Annotated[Any, values.one_word_of(DIRECTIONS)] = Field("up", description=_about("direction"))
+    base: Annotated[Any, values.Reads(_base, {"type": "object"})] = Field(None, description=_about("base"))
+    file: Annotated[Any, values.LINE] = Field(None, description=_about("file"))
+    rows: Annotated[Any, values.Reads(_rows, {"type": "string"})] = Field(None, description=_about("rows"))
 
 
 def belonging(section: Any, kind: str) -> Any:
@@ -196,7 +198,7 @@ def _levels(
             note((*path, name), unknown(name, list(factors), "factor"))
             continue
         try:
-            levels[name] = form._parameter(parameters[name]).read(entry)
+            levels[name] = values.value_of(parameters[name]).read(entry)
         except ValueError as problem:
             note((*path, name), str(problem))
     return levels

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from iodyno.formats import yaml_document
+from iodyno.formats.experiment_text import experiment_text
 
 
 def with_design(text: str, design: Mapping[str, Any], written: str) -> str:
@@ -25,9 +26,6 @@ def with_design(text: str, design: Mapping[str, Any], written: str) -> str:
         return "\n".join([*lines, written, ""])
     begin = top.key_lines["design"]
     if starts.count(begin) > 1 or not lines[begin - 1].startswith(("design", '"design', "'design")):
-        # Here, as that module is made of others that need this one.
-        from iodyno.formats.experiment_file import experiment_text
-
         return experiment_text({**top.plain(), "design": dict(design)})
     end = next((line for line in starts if line > begin), len(lines) + 1)
     # Comments and empty lines before the next key are about that key.

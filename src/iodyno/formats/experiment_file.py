@@ -12,10 +12,8 @@
 
 from __future__ import annotations
 
-import json
 import os
 import pathlib
-import re
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
@@ -25,8 +23,9 @@ from iodyno.core.design_options import OPTIONS_OF
 from iodyno.core.errors import ExperimentError
 from iodyno.core.experiment import Experiment
 from iodyno.formats import design_text, yaml_document
-from iodyno.formats.experiment_model import experiment_schema
-from iodyno.formats.experiment_sections import Reading
+from iodyno.formats.experiment_schema import experiment_schema
+from iodyno.formats.experiment_sections import ExperimentReading
+from iodyno.formats.experiment_text import experiment_text
 from iodyno.formats.given_file import read_given
 from iodyno.formats.mistakes import error, nearest_of
 from iodyno.loads.base.formats import load_named
@@ -102,7 +101,7 @@ def parse_experiment(
         top, mistakes = yaml_document.read(decoded, os.environ if environment is None else environment)
     except yaml_document.NotYamlError as problem:
         raise error(file, [problem.mistake]) from None
-    reading = Reading(top, mistakes, folder or pathlib.Path(file).parent)
+    reading = ExperimentReading(top, mistakes, folder or pathlib.Path(file).parent)
     experiment = reading.experiment(decoded, quick=quick)
     if experiment is None or reading.mistakes:
         raise error(file, reading.mistakes, "`iodyno schema` prints every key with what it may hold")
@@ -156,26 +155,3 @@ def line_of(text: str, path: str) -> int:
 
 def _with_design(text: str, design: Mapping[str, Any]) -> str:
     return design_text.with_design(text, design, experiment_text({"design": design}).rstrip("\n"))
-
-
-def experiment_text(mapping: Mapping[str, Any]) -> str:
-    """The mapping as an experiment file, for experiments that are made in memory.
-
-    Values are str, int, float, bool, None, list and dict. Every text is quoted, and read back as it was.
-    """
-    return "".join(f"{key}: {_flow(value)}\n" for key, value in mapping.items())
-
-
-_ESCAPED = re.compile("[\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]")
-
-
-def _flow(value: Any) -> str:
-    if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{_flow(key)}: {_flow(entry)}" for key, entry in value.items()) + "}"
-    if isinstance(value, (list, tuple)):
-        return "[" + ", ".join(map(_flow, value)) + "]"
-    if isinstance(value, str):
-        # JSON and YAML read a text in double quotes alike, but for what YAML calls unprintable.
-        quoted = json.dumps(value.replace("${", "$${"), ensure_ascii=False)
-        return _ESCAPED.sub(lambda match: f"\\u{ord(match.group()):04x}", quoted)
-    return json.dumps(value)

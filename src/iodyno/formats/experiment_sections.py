@@ -3,13 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from pathlib import Path as FilePath
+from collections.abc import Mapping
 from typing import Any
-
-from pydantic import ValidationError
-from pydantic_core import ErrorDetails
 
 from iodyno.core.access import ACCESSES
 from iodyno.core.decision import MAX_TRIALS as UNTIL_TRIALS
@@ -17,7 +12,7 @@ from iodyno.core.decision import UntilSpec, bind
 from iodyno.core.experiment import Experiment, HostSpec, Limits, Windows, WorkloadSpec
 from iodyno.core.factor import VARIANT, Factor
 from iodyno.core.invalid import found, invalid
-from iodyno.core.outcome import BYSTANDER, BYSTANDER_NAME, OF_SEVERAL, bystander_names
+from iodyno.core.outcome import BYSTANDER_NAME, OF_SEVERAL, bystander_names
 from iodyno.core.tunable import ALL
 from iodyno.core.workload import Level, Workload
 from iodyno.formats import (
@@ -28,15 +23,16 @@ from iodyno.formats import (
     named_traces,
     ssh_hosts,
     tunable_sections,
-    yaml_document,
+    workload_section,
 )
 from iodyno.formats import experiment_model as model
-from iodyno.formats.mistakes import Mistake, Path, dotted, unknown, unknown_key
+from iodyno.formats import section_values as values
+from iodyno.formats.explain_section import explained
+from iodyno.formats.mistakes import Path, unknown
 from iodyno.formats.outcome_names import mistake_of
+from iodyno.formats.reading import Reading
+from iodyno.formats.search_section import searched
 from iodyno.loads.base.formats import load_named
-from iodyno.loads.base.workloads import LOADS, WORKLOADS
-from iodyno.loads.script.core.parameters import kinds_of
-from iodyno.loads.script.core.values import Script
 
 MAX_TRIALS = 99_999
 """A trial's folder is named by five digits."""
@@ -46,33 +42,18 @@ QUICK_WINDOWS = Windows(warm_up_ns=300_000_000, measured_ns=1_500_000_000, inter
 ends within 300 ms, and six intervals are enough to see a drift."""
 
 
-class Reading:
+class ExperimentReading(Reading):
     """One pass over the document: section by section, so that a mistake in one does not hide the others."""
-
-    def __init__(
-        self, top: yaml_document.Node, mistakes: list[Mistake], folder: FilePath = FilePath()
-    ) -> None:
-        self.top = top
-        self.folder = folder
-        self.plain = top.plain()
-        self.mistakes = list(mistakes)
-        self.suspect = {mistake.path for mistake in mistakes}
-        hosts = self.plain.get("hosts") if isinstance(self.plain, dict) else None
-        self.host_names: list[str] = list(hosts) if isinstance(hosts, dict) else []
-        self.groups: dict[str, tuple[str, ...]] = {}
 
     def experiment(self, text: str, *, quick: bool) -> Experiment | None:
         """The experiment; None, or incomplete with mistakes noted, when the file has any."""
-        from iodyno.formats.explain_section import explained
-        from iodyno.formats.search_section import searched
-
         top = self.section(model.TopSection, self.plain, ())
         if not isinstance(self.plain, dict):
             return None
         hosts = self.hosts()
-        workload = self.workload()
+        workload = workload_section.read(self, ("workload",))
         bystanders = bystander_section.read(self)
-        described = workload.workload if workload else _named(self.plain)
+        described = workload.workload if workload else workload_section.named(self.plain)
         tunables = self.tunables()
         factors = self.factors(described, self.plain.get("factors"), ("factors",), workload)
         tunable_sections.check_tunables(tunables, factors, tuple(self.host_names), self.note, ("factors",))
@@ -142,7 +123,7 @@ class Reading:
         for name, entry in written.items():
             path = ("hosts", name)
             try:
-                model._HOST_NAME.read(name)
+                values.HOST_NAME_TEXT.read(name)
             except ValueError as problem:
                 self.note(path, str(problem))
             if name == ALL:
@@ -185,48 +166,6 @@ class Reading:
             self.note(("hosts", joined[0], "access"), text)
         return hosts
 
-    def workload(self, path: Path = ("workload",)) -> WorkloadSpec | None:
-        """The workload at this place, when it can be read."""
-        key, *at = path
-        written = self.plain.get(key) if not at else self.plain[key][at[0]]
-        if key not in self.plain or not self.mapping(written, path, "keys such as `kind: stream`"):
-            return None
-        kind = written.get("kind")
-        if "kind" not in written:
-            self.note_missing(path, "kind", ", ".join(WORKLOADS))
-            return None
-        if not isinstance(kind, str) or kind not in WORKLOADS:
-            self.note((*path, "kind"), unknown(kind if isinstance(kind, str) else found(kind), WORKLOADS))
-            return None
-        load = load_named(kind)
-        if key == BYSTANDER and not load.beside:
-            text = invalid(kind, "any other workload, which lasts as long as the windows")
-            self.note((*path, "kind"), text)
-            return None
-        return load.read(self, kind, written, path)
-
-    def between_hosts(
-        self, kind: str, written: Any, path: Path, script: Script | None = None
-    ) -> WorkloadSpec | None:
-        """The workload between hosts of this kind, with its script where it has one."""
-        described = LOADS[kind].of_content(script)
-        section = self.section(model.sections_of(described)[0], written, path)
-        sender, receiver = (
-            host_groups.end_of(written.get(role), role, self.groups, self.host_names, path, self.note)
-            for role in ("sender", "receiver")
-        )
-        host_groups.check_ends(self, sender, receiver, path, script, written.get("between"))
-        if section is None:
-            return None
-        held = section.model_dump(exclude_unset=True)
-        settings = {p.name: held[p.name] for p in described.parameters if p.name in held}
-        variables = kinds_of(script.variables()) if script else {}
-        spec = WorkloadSpec(kind, sender.hosts, receiver.hosts, settings, script, variables)
-        if script is not None:
-            return spec
-        groups = host_groups.groups_of(sender, receiver)
-        return replace(spec, between=held.get("between", "all"), groups=groups)
-
     def tunables(self) -> dict[str, Level]:
         """The tunables that are set in every trial."""
         if "tunables" not in self.plain:
@@ -250,7 +189,7 @@ class Reading:
             if name not in parameters:
                 self.note(here, tunable_sections.unknown_factor(described.name, name, parameters))
                 continue
-            entry = model.range_ends(content)
+            entry = values.range_ends(content)
             if not isinstance(entry, (list, dict)):
                 self.note(
                     here,
@@ -305,7 +244,9 @@ class Reading:
         names = {index: name for index, name in enumerate(named) if isinstance(name, str)}
         listed: set[str] = set()
         for index, name in names.items():
-            known = load_named(workload.kind if workload is not None else _named(self.plain).name).outcomes
+            known = load_named(
+                workload.kind if workload is not None else workload_section.named(self.plain).name
+            ).outcomes
             beside = bystander_section.names(self)
             groups = workload.groups if workload is not None else {}
             known_ends = workload is not None and {*workload.ends} <= {*self.host_names}
@@ -398,7 +339,7 @@ class Reading:
         design_section.check(short, factors, self.note, ("quick", "design"))
         return short
 
-    def merged(self, section: type[model.Section], full: Any, path: Path) -> Any:
+    def merged(self, section: type[values.Section], full: Any, path: Path) -> Any:
         """The full section with the keys that the quick one names; None when either cannot be read."""
         if not self.has(path):
             return full
@@ -425,7 +366,7 @@ class Reading:
                 f"{windows.measured / 1e9:g} s; expected an interval no longer than the window"
             )
             self.note((*path, "interval" if self.has((*path, "interval")) else "measured"), text)
-        if windows.warm_up + windows.measured + windows.drain > 7 * 24 * model.HOUR_NS:
+        if windows.warm_up + windows.measured + windows.drain > 7 * 24 * values.HOUR_NS:
             self.note(path, "more than a week of load in a trial: expected a week at most")
 
     def check_trials(self, factors: Mapping[str, Factor], design: Any, path: Path) -> None:
@@ -435,106 +376,6 @@ class Reading:
         trials = math.prod(len(factor.levels) for factor in factors.values()) * design.replicates
         if trials > MAX_TRIALS:
             self.note(path, f"invalid value: {trials} trials in all; expected {MAX_TRIALS} at most")
-
-    def section(self, section: Any, written: Any, path: Path) -> Any:
-        """The section read; None when it is wrong, with its mistakes noted."""
-        if written is None and path and not self.has(path):
-            written = {}
-        if not isinstance(written, (dict, list) if issubclass(section, model._FactorSection) else dict):
-            allowed = ", ".join(section.model_fields)
-            self.note(path, invalid(written, f"a mapping with the keys {allowed}"))
-            return None
-        try:
-            return section.model_validate(written)
-        except ValidationError as problem:
-            for detail in problem.errors(include_url=False):
-                self.note_detail(section, written, path, detail)
-            return None
-
-    def note_detail(self, section: Any, written: Any, path: Path, detail: ErrorDetails) -> None:
-        """Notes one of pydantic's errors in our words, at the place in the file that it is about."""
-        steps = list(detail["loc"])
-        if isinstance(written, list) and steps and steps[0] == "levels":
-            steps = steps[1:]
-        place = (*path, *steps)
-        kind, value = detail["type"], detail["input"]
-        if kind == "value_error":
-            self.note(place, str(detail["ctx"]["error"]))
-        elif kind in ("extra_forbidden", "missing"):
-            fields = _section_at(section, list(detail["loc"][:-1])).model_fields
-            key = str(place[-1])
-            if kind == "missing":
-                self.note_missing(place[:-1], key, str(fields[key].description))
-            else:
-                self.note(place, unknown_key(key, fields))
-        elif kind == "too_short":
-            self.note(place, "invalid value: an empty list; expected at least one level")
-        elif kind == "too_long":
-            self.note(
-                place, f"invalid value: a list of {len(value)}; expected {model.MAX_LEVELS} levels at most"
-            )
-        elif kind == "list_type":
-            self.note(place, invalid(value, "a list"))
-        else:
-            self.note(place, invalid(value, "a mapping"))
-
-    def note_missing(self, path: Path, key: str, needed: str) -> None:
-        """Notes that a mapping lacks a key that it cannot do without."""
-        self.note(path, f"missing key {key}: expected {needed[:1].lower()}{needed[1:].rstrip('.')}")
-
-    def mapping(self, written: Any, path: Path, allowed: str) -> bool:
-        """Tell whether the value is a mapping; note it when it is not."""
-        if not isinstance(written, dict):
-            self.note(path, invalid(written, allowed))
-        return isinstance(written, dict)
-
-    def no_duplicates(self, values: Sequence[Any], path: Path, show: Any) -> None:
-        """Notes every value that stands in the list a second time."""
-        seen: dict[Any, int] = {}
-        for index, value in enumerate(values):
-            if isinstance(value, (list, dict)):
-                continue
-            if value in seen:
-                self.note(
-                    (*path, index),
-                    f"duplicate value {show(value)}, first as number {seen[value] + 1}",
-                )
-            seen.setdefault(value, index)
-
-    def note(self, path: Path, text: str) -> None:
-        """Notes a mistake, unless one about the same place makes it meaningless."""
-        written = dotted(path)
-        if written not in self.suspect:
-            self.mistakes.append(Mistake(self.top.line_of(path), written, text))
-
-    def value(self, path: Path) -> Any:
-        """Return the value that the file holds at a path of keys; None when there is nothing."""
-        value = self.plain
-        for step in path:
-            value = value.get(step) if isinstance(value, dict) else None
-        return value
-
-    def has(self, path: Path) -> bool:
-        """Tell whether the key is in the file."""
-        parent = self.value(path[:-1])
-        return isinstance(parent, dict) and path[-1] in parent
-
-
-def _named(plain: Any) -> Workload:
-    """The workload that a file names, though it cannot be read; the first of all where it names none."""
-    section = plain.get("workload")
-    kind = section.get("kind") if isinstance(section, dict) else None
-    known = WORKLOADS.get(kind) if isinstance(kind, str) else None
-    return known or next(iter(WORKLOADS.values()))
-
-
-def _section_at(section: Any, steps: list[str | int]) -> Any:
-    """The section to which a path below `section` leads."""
-    for step in steps:
-        annotation = section.model_fields[step].annotation if step in section.model_fields else None
-        if isinstance(annotation, type) and issubclass(annotation, model.Section):
-            section = annotation
-    return section
 
 
 def _shorter(windows: Any) -> Any:

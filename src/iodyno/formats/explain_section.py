@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from iodyno.core.factor import Factor
 from iodyno.core.invalid import found, invalid
 from iodyno.core.workload import Level, Workload
 from iodyno.formats.mistakes import unknown
+from iodyno.formats.reading import Reading
 from iodyno.formats.tunable_sections import parameters_of
-
-if TYPE_CHECKING:
-    from iodyno.formats.experiment_sections import Reading
 
 
 def explained(

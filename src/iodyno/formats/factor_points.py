@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from itertools import islice, product
-from typing import TYPE_CHECKING
 
 from iodyno.core.factor import Factor
 from iodyno.core.workload import Level
 from iodyno.formats.mistakes import Path
-
-if TYPE_CHECKING:
-    from iodyno.formats.experiment_sections import Reading
+from iodyno.formats.reading import Reading
 
 MOST_POINTS = 20_000
 """Points that are looked at here (chosen: a second of work); those after them are looked at on the hosts."""

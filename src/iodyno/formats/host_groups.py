@@ -6,17 +6,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from iodyno.core.experiment import HostSpec
+from iodyno.core.experiment import HostSpec, WorkloadSpec
 from iodyno.core.invalid import found
 from iodyno.core.outcome import BYSTANDER
+from iodyno.formats import experiment_model as model
 from iodyno.formats.mistakes import Path, unknown
-from iodyno.loads.base.workloads import WORKLOADS
+from iodyno.formats.reading import Reading
+from iodyno.loads.base.workloads import LOADS, WORKLOADS
+from iodyno.loads.script.core.parameters import kinds_of
 from iodyno.loads.script.core.values import Script
-
-if TYPE_CHECKING:
-    from iodyno.formats.experiment_sections import Reading
 
 Note = Callable[[Path, str], None]
 
@@ -128,3 +128,26 @@ def check_ends(
             if name not in ends:
                 text = "the host is neither sender nor receiver; expected hosts that take part"
                 reading.note(("hosts", name), text)
+
+
+def between_hosts(
+    reading: Reading, kind: str, written: Any, path: Path, script: Script | None = None
+) -> WorkloadSpec | None:
+    """The workload between hosts of this kind, with its script where it has one."""
+    described = LOADS[kind].of_content(script)
+    section = reading.section(model.sections_of(described)[0], written, path)
+    sender, receiver = (
+        end_of(written.get(role), role, reading.groups, reading.host_names, path, reading.note)
+        for role in ("sender", "receiver")
+    )
+    check_ends(reading, sender, receiver, path, script, written.get("between"))
+    if section is None:
+        return None
+    held = section.model_dump(exclude_unset=True)
+    settings = {p.name: held[p.name] for p in described.parameters if p.name in held}
+    variables = kinds_of(script.variables()) if script else {}
+    spec = WorkloadSpec(kind, sender.hosts, receiver.hosts, settings, script, variables)
+    if script is not None:
+        return spec
+    groups = groups_of(sender, receiver)
+    return replace(spec, between=held.get("between", "all"), groups=groups)

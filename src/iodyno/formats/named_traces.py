@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path as FilePath
-from typing import TYPE_CHECKING
 
 from iodyno.core.distribution import trace_file
 from iodyno.core.errors import ExperimentError
@@ -21,11 +20,9 @@ from iodyno.core.invalid import for_key
 from iodyno.core.workload import Level
 from iodyno.formats import value_traces
 from iodyno.formats.mistakes import Path
+from iodyno.formats.reading import Reading
 from iodyno.loads.base.formats import load_named
 from iodyno.loads.disk.formats import block_traces
-
-if TYPE_CHECKING:
-    from iodyno.formats.experiment_sections import Reading
 
 _READERS: Mapping[str, Callable[[str], object]] = {
     "sizes": value_traces.sizes_bytes,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from iodyno.core.experiment import WorkloadSpec
 from iodyno.core.factor import Factor
@@ -14,10 +13,8 @@ from iodyno.core.search import Goal, SearchSpec
 from iodyno.core.workload import Level
 from iodyno.formats import experiment_model as model
 from iodyno.formats.mistakes import Path, unknown
+from iodyno.formats.reading import Reading
 from iodyno.loads.base.formats import load_named
-
-if TYPE_CHECKING:
-    from iodyno.formats.experiment_sections import Reading
 
 
 def searched(

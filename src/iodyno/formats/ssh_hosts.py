@@ -1,4 +1,4 @@
-"""Hosts that ssh is to reach, in an experiment file and as a word of a command: `--to ssh:root@server:2222`."""
+"""Hosts that ssh is to reach, in an experiment file and as a word of a command: `--to root@server:2222`."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from iodyno.formats.ssh_config import what_runs
 
 Note = Callable[[Path, str], None]
 
-WORD = f"ssh:{ssh_target.FORM}"
+WORD = ssh_target.FORM
 
 
 def named_by(word: str, option: str = "--to", allowed: str = WORD) -> dict[str, str]:
-    """The keys of the host that `ssh:[USER@]HOST[:PORT]` names. Raises ExperimentError, which names the option."""
-    kind, _, to = word.partition(":")
+    """The keys of the host that `[ssh:][USER@]HOST[:PORT]` names. Raises ExperimentError, which names the option."""
+    to = word.removeprefix("ssh:")
     problem = invalid(word, allowed)
-    if kind == "ssh" and to:
+    if to:
         try:
             ssh_target.parse(to)
         except ValueError as wrong:
             problem = str(wrong)
         else:
             return {"access": "ssh", "to": to}
-    raise ExperimentError(problem, where=option, advice=f"{option} ssh:root@server")
+    raise ExperimentError(problem, where=option, advice=f"{option} root@server")
 
 
 def with_ports(hosts: Sequence[HostSpec], path: Path, note: Note) -> list[HostSpec]:

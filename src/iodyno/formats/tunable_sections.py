@@ -16,6 +16,7 @@ from iodyno.core.invalid import invalid
 from iodyno.core.tunable import ALL, TUNABLES, named
 from iodyno.core.workload import Level, Parameter, Workload
 from iodyno.formats import experiment_model as model
+from iodyno.formats import section_values as values
 from iodyno.formats.mistakes import Path, unknown
 from iodyno.loads.base.workloads import WORKLOADS
 
@@ -64,10 +65,10 @@ def factor_section(workload: Workload, name: str, entry: Any, hosts: tuple[str, 
     together: Any = _together_section(workload, hosts)
     section: Any = create_model(
         f"{name}_factor",
-        __base__=model._FactorSection,
+        __base__=values.FactorSection,
         __doc__=parameter.help,
         levels=(
-            model._levels(parameter),
+            values.levels_of(parameter),
             Field(description="What the factor is set to, one after the other."),
         ),
         together=(together, Field(None, description="What changes with the factor.")),
@@ -78,11 +79,11 @@ def factor_section(workload: Workload, name: str, entry: Any, hosts: tuple[str, 
 @functools.cache
 def _together_section(workload: Workload, hosts: tuple[str, ...]) -> Any:
     fields: dict[str, Any] = {
-        name: (model._levels(parameter), Field(None, description=parameter.help))
+        name: (values.levels_of(parameter), Field(None, description=parameter.help))
         for name, parameter in parameters_of(workload, hosts).items()
         if name != VARIANT
     }
-    return create_model("together", __base__=model.Section, **fields)
+    return create_model("together", __base__=values.Section, **fields)
 
 
 def read_tunables(written: Any, hosts: tuple[str, ...], note: Note) -> dict[str, Level]:
@@ -98,7 +99,7 @@ def read_tunables(written: Any, hosts: tuple[str, ...], note: Note) -> dict[str,
                 note(here, unknown(name, TUNABLES, "tunable"))
                 continue
             try:
-                settings[f"{host}.{name}"] = model._parameter(TUNABLES[name]).read(level)
+                settings[f"{host}.{name}"] = values.value_of(TUNABLES[name]).read(level)
             except ValueError as problem:
                 note(here, str(problem))
     return settings
@@ -137,12 +138,12 @@ def check_variant(entry: Any, held: Mapping[str, Any], path: Path, note: Note) -
 def schema_of_tunables() -> dict[str, Any]:
     """The section `tunables`, for the JSON Schema."""
     properties = {
-        name: model._parameter(tunable).schema | {"description": tunable.help}
+        name: values.value_of(tunable).schema | {"description": tunable.help}
         for name, tunable in TUNABLES.items()
     }
     return {
         "type": "object",
-        "propertyNames": {"pattern": f"^{model.HOST_NAME}$"},
+        "propertyNames": {"pattern": f"^{values.HOST_NAME}$"},
         "additionalProperties": {
             "type": "object",
             "properties": properties,
@@ -159,22 +160,22 @@ def add_to_schema(definitions: dict[str, Any]) -> None:
         definitions[f"{kind}_together"]["patternProperties"] = levels
         factors = definitions[f"{kind}_factors"]
         factors["patternProperties"] = {
-            pattern: {"anyOf": [list_, model.RANGE_SCHEMA, _object_schema(list_, together)]}
+            pattern: {"anyOf": [list_, values.RANGE_SCHEMA, _object_schema(list_, together)]}
             for pattern, list_ in levels.items()
         }
         factors["properties"][VARIANT] = _object_schema(_list_schema(_VARIANT), together, "together")
 
 
 def _pattern(tunable: str) -> str:
-    return rf"^{model.HOST_NAME}\.{re.escape(tunable)}$"
+    return rf"^{values.HOST_NAME}\.{re.escape(tunable)}$"
 
 
 def _list_schema(parameter: Parameter) -> dict[str, Any]:
     return {
         "type": "array",
         "minItems": 1,
-        "maxItems": model.MAX_LEVELS,
-        "items": model._parameter(parameter).schema,
+        "maxItems": values.MAX_LEVELS,
+        "items": values.value_of(parameter).schema,
         "description": parameter.help,
     }
 

@@ -34,18 +34,19 @@ class Deferred:
     room: dict[str, int] | None = None
     sizes: Counter[str] = field(default_factory=Counter)
     parts: dict[str, str] = field(default_factory=dict)
+    asked: list[tuple[str, int, bool]] = field(default_factory=list)
 
     def fits(self, kind: str, size: int) -> bool:
         """Tell whether a part of so many bytes stands in the page; once its kind has no room, later ones do not either."""
         self.sizes[kind] += size
-        if self.room is None:
-            return True
-        self.room[kind] -= size
-        if self.room[kind] >= 0:
-            return True
-        # Else a smaller part would stand between those that need the script.
-        self.room[kind] = -1
-        return False
+        found = self.room is None or _has_room(self.room, kind, size)
+        self.asked.append((kind, size, found))
+        return found
+
+    def is_same_with(self, room: Mapping[str, int]) -> bool:
+        """Tell whether the page would be the same with this room: then the same parts of it fit."""
+        left = dict(room)
+        return all(_has_room(left, kind, size) == fitted for kind, size, fitted in self.asked)
 
     def __call__(self, kind: str, name: str, markup: str) -> bool:
         """Put a part aside where it has no room; return True if so."""
@@ -60,9 +61,19 @@ class Deferred:
         return base64.b64encode(zlib.compress(text.encode(), 9)).decode()
 
 
+def _has_room(room: dict[str, int], kind: str, size: int) -> bool:
+    """Take so many bytes of the room of a kind; tell whether it had them."""
+    room[kind] -= size
+    if room[kind] >= 0:
+        return True
+    # Else a smaller part would stand between those that need the script.
+    room[kind] = -1
+    return False
+
+
 def fitted(rendered: Callable[[Deferred], str]) -> str:
     """The page that `rendered` makes, with as many of its parts as it has room for standing in it as they are."""
-    whole = Deferred()
+    last = whole = Deferred()
     page = rendered(whole)
     every: float = whole.sizes.total()
     left, room = every, PAGE_BYTES - (len(page.encode()) - every) - _COMPRESSED * every
@@ -70,7 +81,10 @@ def fitted(rendered: Callable[[Deferred], str]) -> str:
         # What a part takes in the page is known only when it stands there.
         left = min(left - _MORE * over, room)
         left = left if left > _LEAST else 0.0
-        page = rendered(Deferred(_rooms(left, whole.sizes)))
+        rooms = _rooms(left, whole.sizes)
+        if not last.is_same_with(rooms):
+            last = Deferred(rooms)
+            page = rendered(last)
     return page
 
 

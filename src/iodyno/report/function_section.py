@@ -194,7 +194,7 @@ def _host(
 ) -> HostView:
     name = f"{profile.point}-{profile.host}"
     trees[name] = (f"{profile.host}, {place}{scope_note(profile)}", study.tree(profile))
-    return HostView(
+    view = HostView(
         id=name,
         host=profile.host,
         cost=f"{digits(profile.cost.estimate or 0.0)} {profile.unit}, {profile.samples} samples{scope_note(profile)}",
@@ -204,6 +204,8 @@ def _host(
         note=basis_note(profile),
         warnings=_texts(profile),
     )
+    profile.let_go()
+    return view
 
 
 def _texts(profile: PointProfile) -> tuple[str, ...]:

@@ -51,8 +51,8 @@ def profile(
     counts = {name: round(count) for name, count in expected.items()}
     total = sum(counts.values())
     if seed is not None and total:
-        drawn = random.Random(seed).choices(list(expected), weights=list(expected.values()), k=total)
-        counts = {name: drawn.count(name) for name in expected}
+        sampled = random.Random(seed).choices(list(expected), weights=list(expected.values()), k=total)
+        counts = {name: sampled.count(name) for name in expected}
     ways = _ways(role)
     names = list(dict.fromkeys(frame for name in counts for frame in ways[name][2]))
     stacks = [

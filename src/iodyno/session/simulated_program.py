@@ -13,7 +13,7 @@ from iodyno.session.simulated_disk import DiskTruth, SimulatedDisk, histogram
 
 _READS = ("read", "readwholefile", "statfile", "listdir", "openfile")
 _MOVES = ("read", "write", "appendfile", "appendfilerand", "readwholefile", "writewholefile", "aiowrite")
-_DRAWN_BYTES = 4096
+_RANDOM_BYTES = 4096
 
 
 class SimulatedProgram(SimulatedDisk):
@@ -105,7 +105,7 @@ def _bytes_of(flowop: Mapping[str, Any]) -> int:
     if flowop["call"] not in _MOVES:
         return 0
     io_bytes = flowop.get("io_bytes")
-    return io_bytes if isinstance(io_bytes, int) else _DRAWN_BYTES
+    return io_bytes if isinstance(io_bytes, int) else _RANDOM_BYTES
 
 
 def _flowops(

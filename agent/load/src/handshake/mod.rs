@@ -104,7 +104,7 @@ pub(crate) fn address_of(address: Option<&str>) -> Result<SocketAddr, LoadError>
     address.parse().map_err(|_| {
         LoadError::new(
             ErrorCode::Job,
-            format!("found {address}"),
+            format!("invalid value {address}"),
             "address",
             "give a numeric address with port",
         )

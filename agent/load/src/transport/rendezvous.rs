@@ -50,7 +50,12 @@ pub(crate) fn of_connection(job: &Job<Network>, connection: usize) -> Result<End
                 .and_then(|(context, port)| Some((context.parse::<u32>().ok()?, port.parse::<u32>().ok()?)));
             let Some((context, port)) = numbers else {
                 let advice = "give the number of the machine and a port, such as 1:5201";
-                return Err(LoadError::new(ErrorCode::Job, format!("found {address}"), "address", advice));
+                return Err(LoadError::new(
+                    ErrorCode::Job,
+                    format!("invalid value {address}"),
+                    "address",
+                    advice,
+                ));
             };
             let context = if job.load.role == Role::Receive { ANY_CONTEXT } else { context };
             Ok(Endpoint::Vsock { context, port })

@@ -399,8 +399,8 @@ def _derived(model: CostModel, name: str, place: _Place, product: _Product, unit
         alpha = model.alpha(gradient)
     bounds, reason, warnings = None, NO_SPREAD, place.warnings
     if model.draw is not None and half is not None:
-        drawn = product(model.draw(RESAMPLES, seed))
-        low, high = (float(bound) for bound in np.quantile(drawn, [alpha, 1 - alpha]))
+        samples = product(model.draw(RESAMPLES, seed))
+        low, high = (float(bound) for bound in np.quantile(samples, [alpha, 1 - alpha]))
         bounds, reason = (low, high), ""
         apart = max(abs(low - (value - half)), abs(high - (value + half)))
         if half > 0 and apart > DISAGREE_AT * half:

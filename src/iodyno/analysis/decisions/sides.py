@@ -42,6 +42,16 @@ class Series:
     history: History
 
 
+def shared_points(first: CampaignSummary, second: CampaignSummary) -> list[Pair]:
+    """Pair the points that both campaigns have, by their levels; the outcomes are those that the first asks for."""
+    by_levels = {tuple(sorted(point.labels.items())): point for point in second.points}
+    return [
+        Pair(first.name_of(mine), mine, other, first.asked)
+        for mine in first.points
+        if (other := by_levels.get(tuple(sorted(mine.labels.items()))))
+    ]
+
+
 def compare(
     pairs: Sequence[Pair],
     campaigns: tuple[CampaignSummary, CampaignSummary],

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, lru_cache
 from itertools import pairwise
 
 from iodyno.analysis.chance import kendall_p
@@ -195,9 +195,10 @@ def resolutions_in(grid: Grid) -> Resolutions | None:
     return cache(lambda: resolutions_of(*_rows_by_value(grid.by_value, FINEST))) if grid.by_value else None
 
 
+@lru_cache(maxsize=4)
 def _rows_by_value(
-    parts: Sequence[tuple[float, float, int]], an_octave: int
-) -> tuple[list[int], list[float]]:
+    parts: tuple[tuple[float, float, int], ...], an_octave: int
+) -> tuple[Sequence[int], Sequence[float]]:
     """Counts and edges of rows that hold the parts, so many equal ones from a power of two to the next, with an empty row where
     two do not touch. A part that is wider has a row of its own. From the least value to the greatest.
 
@@ -212,7 +213,8 @@ def _rows_by_value(
             continue
         mantissa, exponent = math.frexp(low)
         place = math.floor(mantissa * 2 * an_octave)
-        begin, end = (math.ldexp(edge / (2 * an_octave), exponent) for edge in (place, place + 1))
+        begin = math.ldexp(place / (2 * an_octave), exponent)
+        end = math.ldexp((place + 1) / (2 * an_octave), exponent)
         cell = (low, high) if high > end else (begin, end)
         cells[cell] = cells.get(cell, 0) + count
     least, greatest = parts[0][0], parts[-1][1]

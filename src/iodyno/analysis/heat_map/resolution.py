@@ -141,11 +141,31 @@ def _by_ratios(rows: Sequence[Row]) -> Iterator[Resolution]:
     for parts in RATIOS:
         if evidence(1 / parts) > CHANCE / 4 * (1 + _ROUNDING):
             return
-        for chance, places in ((CHANCE / 4, (0.0,)), (CHANCE_OF_ANY, ())):
+        spans = ((low * parts, high * parts, min(MOST_SLACK, slack * parts)) for low, high, slack in mixed)
+        yield from _fitting(spans, _ratios(parts), CHANCE / 4, (0.0,))
+        if _have_a_place(parts, mixed):
             spans = (
                 (low * parts, high * parts, min(MOST_SLACK, slack * parts)) for low, high, slack in mixed
             )
-            yield from _fitting(spans, _ratios(parts), chance, places)
+            yield from _fitting(spans, _ratios(parts), CHANCE_OF_ANY, ())
+
+
+def _have_a_place(parts: int, logs: Iterable[Span]) -> bool:
+    """Tell whether rows may have some place in buckets of a ratio in common: most numbers of them fail at the first rows."""
+    begin, width = 0.0, 1.0
+    for low, high, slack in logs:
+        moved = min(MOST_SLACK, slack * parts)
+        wide = (high - low) * parts + 2 * moved
+        if wide >= WIDEST:
+            continue
+        behind = (low * parts - moved - begin) % 1.0
+        if behind > width + _ROUNDING and 1.0 - behind > wide + _ROUNDING:
+            return False
+        if behind <= width and 1.0 - behind > wide + _ROUNDING:
+            begin, width = begin + behind, min(width - behind, wide)
+        elif behind > width + _ROUNDING:
+            width = min(width, max(0.0, wide - (1.0 - behind)))
+    return True
 
 
 def _by_any_step(rows: Sequence[Row]) -> Iterator[Resolution]:

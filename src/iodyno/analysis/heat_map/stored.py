@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import inf
 
-from iodyno.analysis.histogram import bounds_of
+from iodyno.analysis.histogram import bounds_of, merge
 from iodyno.analysis.operation_times import OperationTimes, border, rows_for
 from iodyno.core.grid import Grid
 
@@ -79,17 +79,20 @@ def grid_of(
     cells: dict[tuple[int, int], int] = {}
     buckets: dict[tuple[int, int], int] = {}
     under, over = [0] * len(shown), [0] * len(shown)
+    whole = merge(column.times for column in shown)
+    for bucket, count in zip(whole.buckets, whole.counts, strict=True):
+        bounds = bounds_of(bucket, times.sub_bits)
+        buckets[bounds] = buckets.get(bounds, 0) + count
+    row_of = {bucket: bisect_right(edges, bounds_of(bucket)[0]) - 1 for bucket in whole.buckets}
     for number, column in enumerate(shown):
         for bucket, count in zip(column.times.buckets, column.times.counts, strict=True):
-            bounds = bounds_of(bucket, times.sub_bits)
-            buckets[bounds] = buckets.get(bounds, 0) + count
-            value = bounds_of(bucket)[0]
-            if value < edges[0]:
+            row = row_of[bucket]
+            if row < 0:
                 under[number] += count
-            elif value >= edges[-1]:
+            elif row == len(edges) - 1:
                 over[number] += count
             else:
-                place = number, bisect_right(edges, value) - 1
+                place = number, row
                 cells[place] = cells.get(place, 0) + count
     events = sum(column.times.count for column in columns)
     uneven = sum(abs(span * 1e9 - width_ns) > 0.01 * width_ns for span in spans)

@@ -59,22 +59,22 @@ def fit_campaign(
     else:
         for one in found:
             _show(one, sys.stdout)
-    drawn = tuple(panel for one in found for panel in panels(one))
+    shown_panels = tuple(panel for one in found for panel in panels(one))
     html: Path | None = asked["html"]
     svg: Path | None = asked["svg"]
     if html is not None:
         text = io.StringIO()
         for one in found:
             _show(one, text)
-        pictures = Figure("", "", drawn) if drawn else None
+        pictures = Figure("", "", shown_panels) if shown_panels else None
         page = write_html(f"Models of {campaign.name}", text.getvalue(), pictures, html)
         click.echo(f"iodyno: page: {page}", err=True)
     if svg is not None:
-        if not drawn:
+        if not shown_panels:
             raise ExperimentError(
                 "no line of the campaign carries a model", where="--svg", advice="leave --svg out to read why"
             )
-        click.echo(f"iodyno: picture: {write_svg(Figure('', '', drawn), svg)}", err=True)
+        click.echo(f"iodyno: picture: {write_svg(Figure('', '', shown_panels), svg)}", err=True)
     if all(one.chosen is None for one in found):
         raise ExperimentError(
             f"no model fits: {found[0].refused}"

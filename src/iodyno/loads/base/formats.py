@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from iodyno.core.design import Design
 from iodyno.core.experiment import Experiment, HostSpec, WorkloadSpec
@@ -11,11 +11,9 @@ from iodyno.core.factor import Factor
 from iodyno.core.outcome import OF_SEVERAL, OUTCOMES, TIMES_OF_REQUESTS
 from iodyno.core.workload import Level, Workload
 from iodyno.formats.mistakes import Path
+from iodyno.formats.reading import Reading
 from iodyno.loads.base.kinds import part
 from iodyno.loads.disk.core.outcomes import ONLY_OF_DISKS
-
-if TYPE_CHECKING:
-    from iodyno.formats.experiment_sections import Reading
 
 
 class Load:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from iodyno.analysis.summary import CampaignSummary, TrialSummary
+from iodyno.analysis.summary import CampaignSummary, PointSummary, TrialSummary
 from iodyno.loads.base.kinds import part
 from iodyno.report.layout import Layout
 from iodyno.report.sentence import Sentence
@@ -26,6 +26,20 @@ class End:
     only: str
     several: str
     most: bool = True
+
+
+@dataclass(frozen=True)
+class Row:
+    """A line of the answer on the terminal: a label, and outcomes in a row, each behind its word (as `p99`).
+
+    `works_at`: of a cost, the outcome of the rate, in units of the cost a second: with it the line says how many CPUs that took;
+    `unit`: how much of that rate is one of what the cost is of.
+    """
+
+    label: str
+    outcomes: Sequence[tuple[str, str]]
+    works_at: str = ""
+    unit: float = 1.0
 
 
 class Load:
@@ -57,6 +71,14 @@ class Load:
     def described(self, summary: CampaignSummary) -> str:
         """Return kind, hosts and settings as people write them."""
         raise NotImplementedError
+
+    def title(self, summary: CampaignSummary, point: PointSummary) -> str:
+        """Return what was loaded, on one line, as the answer on the terminal begins."""
+        return ", ".join(f"{name} {text}" for name, text in point.labels.items())
+
+    def rows(self, summary: CampaignSummary) -> list[Row]:
+        """Return the lines of the answer on the terminal: rate, times, costs."""
+        return [Row(name, [("", name)]) for name in summary.asked]
 
     def tells_cycles(self, summary: CampaignSummary) -> bool:
         """Tell whether costs are shown in cycles."""

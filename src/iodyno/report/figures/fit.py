@@ -20,8 +20,8 @@ MOST = 4
 def figure(summary: CampaignSummary) -> Figure | None:
     """Of every line that a model is fitted to; None where none is."""
     fitted = [each for each in summary.fits if each.chosen is not None]
-    drawn = tuple(panel for each in fitted[:MOST] for panel in panels(each))
-    if not drawn:
+    shown_panels = tuple(panel for each in fitted[:MOST] for panel in panels(each))
+    if not shown_panels:
         return None
     more = f" {len(fitted) - MOST} more lines are left out." if len(fitted) > MOST else ""
     caption = (
@@ -29,7 +29,7 @@ def figure(summary: CampaignSummary) -> Figure | None:
         " the band holds 95 % of loads measured anew (parametric bootstrap), if the model is true."
         f" Response times of a closed loop follow by Little's law.{more}"
     )
-    return Figure("Measured and predicted", caption, drawn)
+    return Figure("Measured and predicted", caption, shown_panels)
 
 
 def panels(found: LineFit) -> tuple[CurvePanel, ...]:

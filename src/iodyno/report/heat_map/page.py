@@ -38,7 +38,7 @@ def page(
     found = "".join(f"<li>{escape(line)}</li>" for line in said)
     notes = "".join(f"<li>{escape(readable(line))}</li>" for line in (*grid.notes, *_unreadable(grid)))
     far = outliers(grid, look)
-    beyond = svg.drawn(far) if far is not None else ""
+    beyond = svg.draw(far) if far is not None else ""
     script = svg.script() + _script()
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
@@ -46,10 +46,10 @@ def page(
         f'<meta http-equiv="Content-Security-Policy" content="{policy(script)}">'
         f'<title>{escape(title)}</title><link rel="icon" href="data:,"><style>{svg.style()}{_style()}</style></head><body>'
         f"<main><h1>{escape(title)}</h1>"
-        f'<section aria-label="heat map">{svg.drawn(picture, svg.script_data(grid))}</section>'
+        f'<section aria-label="heat map">{svg.draw(picture, svg.script_data(grid))}</section>'
         f'<section><h2>What is in it</h2><ul class="found">{found}</ul></section>'
-        f'<section><h2>Histogram</h2><div class="hm-histogram">{svg.drawn(histogram(grid, look))}</div>{beyond}</section>'
-        f"<section><h2>Cumulative</h2>{svg.drawn(cumulative(grid, curve, look))}</section>"
+        f'<section><h2>Histogram</h2><div class="hm-histogram">{svg.draw(histogram(grid, look))}</div>{beyond}</section>'
+        f"<section><h2>Cumulative</h2>{svg.draw(cumulative(grid, curve, look))}</section>"
         f"<details><summary>Table of the columns</summary>{_table(grid, quantiles)}</details>"
         + (f'<section><h2>Notes</h2><ul class="found">{notes}</ul></section>' if notes else "")
         + f"</main><script>{script}</script></body></html>\n"
@@ -63,7 +63,7 @@ def pages(pictures: Sequence[tuple[Picture, Mapping[str, Any] | None]], said: Se
     for (picture, data), lines in zip(pictures, said, strict=True):
         found = "".join(f"<li>{escape(line)}</li>" for line in lines)
         listed = f'<ul class="found">{found}</ul>' if found else ""
-        parts.append(f'<section aria-label="heat map">{svg.drawn(picture, data)}{listed}</section>')
+        parts.append(f'<section aria-label="heat map">{svg.draw(picture, data)}{listed}</section>')
     title = escape(pictures[0][0].title)
     several = ' class="several"' if len(pictures) > 1 else ""
     return (

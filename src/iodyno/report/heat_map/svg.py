@@ -33,7 +33,7 @@ def document(pictures: Sequence[tuple[Picture, Mapping[str, Any] | None]]) -> st
     where, width, height = places([picture for picture, _ in pictures])
     several = len(pictures) > 1
     parts = [
-        drawn(picture, data, at=place if several else None)
+        draw(picture, data, at=place if several else None)
         for (picture, data), place in zip(pictures, where, strict=True)
     ]
     size = f'viewBox="0 0 {_n(width)} {_n(height)}" width="{_n(width)}" height="{_n(height)}"'
@@ -91,7 +91,7 @@ def script_data(grid: Grid) -> dict[str, Any]:
     }
 
 
-def drawn(
+def draw(
     picture: Picture, data: Mapping[str, Any] | None = None, *, at: tuple[float, float] | None = None
 ) -> str:
     """The `<svg>` of a picture, without style; its left and top are `at` this place of a drawing around it when one is given."""

@@ -30,7 +30,7 @@ _ROWS_FINE = 2_000
 class Family:
     """Rows of one operation, the same for both of its clocks and for all trials: those drawn, and those of the data."""
 
-    drawn: Rows
+    coarse: Rows
     fine: Rows
 
 
@@ -43,16 +43,16 @@ def families_of(
         groups.setdefault((times.beside, times.operation), []).append(times)
     found: dict[tuple[str, str], Family] = {}
     for key, mine in groups.items():
-        drawn = rows_for([*mine, *(times for times in points if (times.beside, times.operation) == key)])
-        if drawn is not None:
-            found[key] = Family(drawn, drawn.finer(_ROWS_FINE))
+        coarse = rows_for([*mine, *(times for times in points if (times.beside, times.operation) == key)])
+        if coarse is not None:
+            found[key] = Family(coarse, coarse.finer(_ROWS_FINE))
     finest = {key: f.fine for key, f in found.items()}
     seen = {
         key: [finest[key].counts(column.times).keys() for times in groups[key] for column in times.columns]
         for key in found
     }
     while sum(_cells(seen[key], finest[key], f.fine) for key, f in found.items()) > CELLS_MOST:
-        coarser = {key: Family(f.drawn, f.drawn.finer(f.fine.count - 1)) for key, f in found.items()}
+        coarser = {key: Family(f.coarse, f.coarse.finer(f.fine.count - 1)) for key, f in found.items()}
         if coarser == found:
             break
         found = coarser
@@ -98,7 +98,7 @@ def counted(views: Sequence[TrialView], families: Mapping[tuple[str, str], Famil
     shapes = _shapes(views, families)
     values = {
         "rows": [
-            {"edges": list(f.fine.edges), "drawn": [f.fine.edges.index(edge) for edge in f.drawn.edges]}
+            {"edges": list(f.fine.edges), "drawn": [f.fine.edges.index(edge) for edge in f.coarse.edges]}
             for f in families.values()
         ],
         "trials": {view.name: _trial(view, keys, list(shapes)) for view in views},

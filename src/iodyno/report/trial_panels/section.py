@@ -167,7 +167,7 @@ def drawings_of(
 
 def _range(key: tuple[str, str], family: Family) -> str:
     beside, operation = key
-    edges = family.drawn.edges
+    edges = family.coarse.edges
     low, high = quantity(edges[0], "ns"), quantity(edges[-1], "ns")
     whose = f"the {beside}'s " if beside else ""
     return f"{whose}{operation} from {low} at the bottom to {high} at the top, a row {_wide(family)} high"
@@ -175,7 +175,7 @@ def _range(key: tuple[str, str], family: Family) -> str:
 
 def _wide(family: Family) -> str:
     """State how much longer the top of a row is than its bottom, in per cent."""
-    return f"{100 * (2 ** (1 / family.drawn.an_octave) - 1):.0f} %"
+    return f"{100 * (2 ** (1 / family.coarse.an_octave) - 1):.0f} %"
 
 
 def _panels(view: TrialView, families: Families, shared: Shared, whole: Panels | None) -> Panels:
@@ -184,10 +184,10 @@ def _panels(view: TrialView, families: Families, shared: Shared, whole: Panels |
     frame = Frame(view.end_s, view.measured, shared)
     maps = [(number, each, families[each.beside, each.operation]) for number, each in enumerate(view.times)]
     drawn = tuple(
-        Markup(heat.draw(each, f.drawn, frame, number=number, bare=bare)) for number, each, f in maps
+        Markup(heat.draw(each, f.coarse, frame, number=number, bare=bare)) for number, each, f in maps
     )
     histograms = tuple(
-        Markup(histogram.draw(each, f.drawn, number, shared, bare=bare)) for number, each, f in maps
+        Markup(histogram.draw(each, f.coarse, number, shared, bare=bare)) for number, each, f in maps
     )
     if whole is not None:
         return replace(whole, maps=drawn, histograms=histograms, packed=True)
@@ -272,7 +272,7 @@ def _points(
         place = place_name(point, factors)
         maps = []
         for times in each:
-            rows = families[times.beside, times.operation].drawn
+            rows = families[times.beside, times.operation].coarse
             drawn = heat.draw(
                 joined(times, most), rows, frame, of=f"{place or 'the only point'}, ", lines=True
             )

@@ -7,7 +7,7 @@ A trial in which it does not hold is void. Where neither can be seen, a warning 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -143,7 +143,7 @@ def violations(trial: Trial) -> Iterator[str]:
         )
 
 
-def voided(trials: list[Trial]) -> list[Trial]:
+def voided(trials: Iterable[Trial]) -> list[Trial]:
     """The trials; those whose page cache was not what was asked for are void, and do not count."""
     return [_void(trial) if trial.finished and trial.clients else trial for trial in trials]
 

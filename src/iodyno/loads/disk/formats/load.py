@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from pydantic import Field
 
@@ -11,14 +11,13 @@ from iodyno.core.experiment import WorkloadSpec
 from iodyno.core.factor import Factor
 from iodyno.core.workload import Level, Workload
 from iodyno.formats import experiment_model as model
+from iodyno.formats import section_values as values
 from iodyno.formats.mistakes import Path
+from iodyno.formats.reading import Reading
 from iodyno.loads.base.formats import Load
 from iodyno.loads.disk.core.load import WORKLOAD
 from iodyno.loads.disk.core.outcomes import NAMES_OF_DISKS
 from iodyno.loads.disk.formats import section
-
-if TYPE_CHECKING:
-    from iodyno.formats.experiment_sections import Reading
 
 
 class StorageLoad(Load):
@@ -48,7 +47,7 @@ class DiskLoad(StorageLoad):
         """Return the key of settings that one host has of its own."""
         return {
             "each": (
-                dict[Annotated[str, model._HOST_NAME], model.own_section(workload)],  # type: ignore[misc]
+                dict[Annotated[str, values.HOST_NAME_TEXT], model.own_section(workload)],  # type: ignore[misc]
                 Field({}, description="Settings of one of the hosts, by its name, in place of those of all."),
             )
         }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from iodyno.core.experiment import WorkloadSpec
 from iodyno.core.factor import Factor
@@ -13,12 +13,10 @@ from iodyno.core.workload import Workload
 from iodyno.formats import experiment_model as model
 from iodyno.formats.factor_points import points, varied_at
 from iodyno.formats.mistakes import Path, unknown
+from iodyno.formats.reading import Reading
 from iodyno.loads.disk.core import parameters as disk_parameters
 from iodyno.loads.files.core.parameters import kinds_of
 from iodyno.loads.files.core.values import Personality
-
-if TYPE_CHECKING:
-    from iodyno.formats.experiment_sections import Reading
 
 _OPEN = ("iops", "offered_operations_per_s", "response_time_p50_ns", "response_time_p99_ns")
 _CLOSED = ("iops", "read_service_time_p50_ns", "read_service_time_p99_ns", "write_service_time_p99_ns")

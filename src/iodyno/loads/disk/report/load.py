@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from iodyno.analysis.summary import CampaignSummary, PointSummary, TrialSummary
 from iodyno.core.outcome import Estimate
-from iodyno.loads.base.report import End, Load
+from iodyno.core.quantity import show as quantity_text
+from iodyno.loads.base.report import End, Load, Row
 from iodyno.loads.disk.report import sentences, tables
 from iodyno.loads.files.report.section import flowop_sentences, flowop_tables, program_json
 from iodyno.report import method
@@ -19,6 +20,10 @@ from iodyno.report.table import Table
 
 if TYPE_CHECKING:
     from iodyno.report.figures.stacks import StackFigure
+
+
+_ALL = 10**6
+"""Share of reads, in millionths, where all are."""
 
 
 class StorageLoad(Load):
@@ -37,6 +42,41 @@ class StorageLoad(Load):
     def described(self, summary: CampaignSummary) -> str:
         """Return kind, clients and settings as people write them."""
         return method.of_clients(summary)
+
+    def title(self, summary: CampaignSummary, point: PointSummary) -> str:
+        """Return what is done with which target, as in `Disk, random 4KiB, 70% reads, queue depth 16, work.dat`."""
+        settings = {**(summary.workload.get("settings") or {}), **point.levels}
+        read = settings.get("read", _ALL)
+        depth = f", queue depth {settings['queue_depth']}" if "queue_depth" in settings else ""
+        workers = f", {settings['workers']} workers" if settings.get("workers", 1) != 1 else ""
+        block = quantity_text("size", size) if isinstance(size := settings.get("block"), int) else size or ""
+        pattern = settings.get("pattern", "random")
+        words = {0: f"{pattern} writes of {block}", _ALL: f"{pattern} reads of {block}"}
+        done = words.get(read, f"{pattern} {block}, {int(read) / _ALL:.0%} reads")
+        return f"Disk, {done}{depth}{workers}, {settings.get('target', '')}"
+
+    def rows(self, summary: CampaignSummary) -> list[Row]:
+        """Return operations and bytes a second, times of each direction, the cost of an operation, the device."""
+        ways = [way for way in ("read", "write") if f"{way}_bytes_per_s" in summary.asked]
+        rows = [Row("Operations", [("", "iops"), *((f"{way}s", f"{way}_bytes_per_s") for way in ways)])]
+        if "offered_operations_per_s" in summary.asked:
+            rows += [
+                Row("Offered", [("", "offered_operations_per_s"), ("missed", "missed_arrivals_ratio")]),
+                Row("From schedule", [(f"p{q}", f"response_time_p{q}_ns") for q in (50, 99)]),
+            ]
+        for way in (*ways, "fsync"):
+            names = [(f"p{q}", f"{way}_service_time_p{q}_ns") for q in (50, 99)]
+            if names[0][1] in summary.asked:
+                rows.append(Row(f"{way.capitalize()} time", names))
+        for name in summary.asked:
+            if name.endswith(".cpu_us_per_io"):
+                several = "fairness" in summary.asked
+                rows.append(Row("CPU", [("", name)], "" if several else "iops", 1e-3))
+            elif name.endswith(".device_busy_ratio"):
+                rows.append(Row("Device busy", [("", name)]))
+        if "fairness" in summary.asked:
+            rows.append(Row("Fairness", [("", "fairness"), ("slowest", "slowest_client_ratio")]))
+        return rows
 
     def tells_cycles(self, summary: CampaignSummary) -> bool:
         """Tell whether costs in cycles are asked for."""

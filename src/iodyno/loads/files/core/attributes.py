@@ -43,7 +43,7 @@ class FlowopKind:
     work: Literal["data", "namespace", "think", "synchronisation", "rate", "end"]
     help: str
     needs: tuple[str, ...] = ()
-    drawn: tuple[str, ...] = ("iosize", "value", "indexed", "workingset", "iters")
+    may_be_random: tuple[str, ...] = ("iosize", "value", "indexed", "workingset", "iters")
 
 
 FLOWOPS: Mapping[str, FlowopKind] = {
@@ -139,7 +139,7 @@ THREAD: Mapping[str, AttributeKind] = {
 
 COMPOSITE: Mapping[str, AttributeKind] = {"name": "name", "iters": "count"}
 
-DRAWN: Mapping[str, AttributeKind] = {
+RANDVAR: Mapping[str, AttributeKind] = {
     "name": "name",
     "type": "name",
     "seed": "count",
@@ -194,7 +194,7 @@ CUSTOM_KINDS: Mapping[str, tuple[str, ...]] = {
 }
 """Laws of `cvar(type=cvar-...)`, with their parameters."""
 
-DRAWN_KINDS = ("uniform", "gamma", "tabular")
+RANDVAR_KINDS = ("uniform", "gamma", "tabular")
 """Laws of `randvar(type=...)`."""
 
 QUIT_MODES = ("timeout", "alldone", "firstdone")

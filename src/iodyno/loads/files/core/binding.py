@@ -13,11 +13,11 @@ from iodyno.core.errors import ExperimentError
 from iodyno.core.invalid import invalid
 from iodyno.loads.files.core.access import refuse_impossible
 from iodyno.loads.files.core.attributes import (
-    DRAWN,
     FLOWOP,
     FLOWOPS,
     NO_EFFECT,
     OLDER_FLOWOPS,
+    RANDVAR,
     STATEMENTS,
     AttributeKind,
 )
@@ -28,7 +28,6 @@ from iodyno.loads.files.core.values import (
     Attributes,
     Command,
     CompositeText,
-    Drawn,
     Expression,
     FilesText,
     FlowopText,
@@ -37,6 +36,7 @@ from iodyno.loads.files.core.values import (
     Personality,
     Place,
     ProcessText,
+    RandomVariable,
     Reference,
     Scalar,
     SetVariable,
@@ -76,7 +76,7 @@ class _Binding:
     def __init__(self, personality: Personality, variables: Variables) -> None:
         self.personality = personality
         self.variables = variables
-        self.drawn: dict[str, Drawn] = {}
+        self.randvars: dict[str, RandomVariable] = {}
         self.said: dict[str, dict[int, None]] = {}
         self.composites: dict[str, CompositeText] = {}
         self.files: dict[str, Files] = {}
@@ -131,21 +131,21 @@ class _Binding:
         name, value = statement.name, statement.value
         if statement.attribute:
             self.set_attribute(statement)
-        elif isinstance(value, Drawn):
-            self.drawn[name] = value
+        elif isinstance(value, RandomVariable):
+            self.randvars[name] = value
             self.variables.draw(name, law_of(name, value, self.variables))
         else:
             held = self.variables.value(value)
             if isinstance(held, Use):
-                self.drawn[name] = self.drawn[held.name]
-                self.variables.draw(name, law_of(name, self.drawn[name], self.variables))
+                self.randvars[name] = self.randvars[held.name]
+                self.variables.draw(name, law_of(name, self.randvars[name], self.variables))
             else:
-                self.drawn.pop(name, None)
+                self.randvars.pop(name, None)
                 self.variables.set(name, held)
 
     def set_attribute(self, statement: SetVariable) -> None:
         """`set $name.min = value`, which changes a drawn variable."""
-        before = self.drawn.get(statement.name)
+        before = self.randvars.get(statement.name)
         if before is None:
             if statement.name in self.variables.given:
                 return
@@ -153,19 +153,21 @@ class _Binding:
                 f"${statement.name} is not drawn, so it has no attribute {statement.attribute}",
                 f"set ${statement.name} = randvar(...) before it",
             )
-        if statement.attribute not in DRAWN or isinstance(statement.value, Drawn):
-            raise statement.place.error(_unknown(statement.attribute, DRAWN, "attribute of a drawn variable"))
+        if statement.attribute not in RANDVAR or isinstance(statement.value, RandomVariable):
+            raise statement.place.error(
+                _unknown(statement.attribute, RANDVAR, "attribute of a drawn variable")
+            )
         attributes = {**before.attributes, statement.attribute: statement.value}
-        self.drawn[statement.name] = Drawn(before.custom, attributes, before.table, before.place)
+        self.randvars[statement.name] = RandomVariable(before.custom, attributes, before.table, before.place)
         self.variables.draw(
-            statement.name, law_of(statement.name, self.drawn[statement.name], self.variables)
+            statement.name, law_of(statement.name, self.randvars[statement.name], self.variables)
         )
 
     def redraw(self) -> None:
         """Laws with what their variables hold at the end."""
-        for name, drawn in self.drawn.items():
+        for name, randvar in self.randvars.items():
             if name in self.variables.laws:
-                self.variables.draw(name, law_of(name, drawn, self.variables))
+                self.variables.draw(name, law_of(name, randvar, self.variables))
 
     # -- values
 

@@ -10,10 +10,10 @@ import math
 from collections.abc import Mapping
 
 from iodyno.core.invalid import invalid
-from iodyno.loads.files.core.attributes import CUSTOM_KINDS, DRAWN_KINDS
+from iodyno.loads.files.core.attributes import CUSTOM_KINDS, RANDVAR_KINDS
 from iodyno.loads.files.core.bound import Law
 from iodyno.loads.files.core.settings import Variables, setting
-from iodyno.loads.files.core.values import Drawn, Expression, Place
+from iodyno.loads.files.core.values import Expression, Place, RandomVariable
 
 _GAMMA = 1500
 """Gamma of a randvar that names none, in thousandths (Filebench's default)."""
@@ -36,21 +36,21 @@ _MOST, _MOST_LOGARITHM = 9.2e18, 1000.0
 _POSITIVE = {"shape", "scale", "rate", "gamma", "sigma"}
 
 
-def law_of(name: str, drawn: Drawn, variables: Variables) -> Law:
+def law_of(name: str, randvar: RandomVariable, variables: Variables) -> Law:
     """The law of a drawn variable. Raises ExperimentError with its place."""
-    law = _custom(name, drawn, variables) if drawn.custom else _random(name, drawn, variables)
-    _refuse_undrawable(law, drawn)
+    law = _custom(name, randvar, variables) if randvar.custom else _random(name, randvar, variables)
+    _refuse_undrawable(law, randvar)
     return law
 
 
-def _refuse_undrawable(law: Law, drawn: Drawn) -> None:
+def _refuse_undrawable(law: Law, randvar: RandomVariable) -> None:
     """Check that an agent would draw from the law (`Variable::check` of agent/core/src/file_variable.rs)."""
-    place = drawn.place
+    place = randvar.place
     if law.least is not None and law.most is not None and law.least > law.most:
-        place = drawn.attributes["min"].place if "min" in drawn.attributes else place
+        place = randvar.attributes["min"].place if "min" in randvar.attributes else place
         raise place.error(invalid(law.least, f"max={law.most:g} or less", "min"), "a larger max=")
     if law.round_to is not None and (law.round_to < 1 or law.round_to != int(law.round_to)):
-        place = drawn.attributes["round"].place
+        place = randvar.attributes["round"].place
         raise place.error(invalid(law.round_to, "a whole number of bytes", "round"))
     greatest = _MOST_LOGARITHM if law.law == "lognormal" else _MOST
     rows = (part for row in law.rows for part in row)
@@ -59,7 +59,7 @@ def _refuse_undrawable(law: Law, drawn: Drawn) -> None:
             raise place.error(invalid(value, f"up to {greatest:g}", f"{what} of {law.name}"))
     for key, bound in (("min", law.least), ("max", law.most), ("round", law.round_to)):
         if bound is not None and abs(bound) > _MOST:
-            raise drawn.attributes[key].place.error(invalid(bound, f"up to {_MOST:g}", key))
+            raise randvar.attributes[key].place.error(invalid(bound, f"up to {_MOST:g}", key))
 
 
 def number(expression: Expression, variables: Variables, what: str) -> float:
@@ -70,20 +70,22 @@ def number(expression: Expression, variables: Variables, what: str) -> float:
     return value
 
 
-def _optional(drawn: Drawn, key: str, variables: Variables) -> float | None:
-    return number(drawn.attributes[key], variables, key) if key in drawn.attributes else None
+def _optional(randvar: RandomVariable, key: str, variables: Variables) -> float | None:
+    return number(randvar.attributes[key], variables, key) if key in randvar.attributes else None
 
 
-def _seed(drawn: Drawn, variables: Variables) -> int | None:
-    value = _optional(drawn, "seed", variables)
+def _seed(randvar: RandomVariable, variables: Variables) -> int | None:
+    value = _optional(randvar, "seed", variables)
     return None if value is None else abs(int(value)) % 2**63
 
 
-def _kind(drawn: Drawn, variables: Variables, default: str | None, allowed: tuple[str, ...]) -> str:
-    expression = drawn.attributes.get("type")
+def _kind(
+    randvar: RandomVariable, variables: Variables, default: str | None, allowed: tuple[str, ...]
+) -> str:
+    expression = randvar.attributes.get("type")
     if expression is None:
         if default is None:
-            raise drawn.place.error(
+            raise randvar.place.error(
                 f"missing type of a cvar: expected {', '.join(allowed)}", "type=cvar-gamma"
             )
         return default
@@ -95,30 +97,30 @@ def _kind(drawn: Drawn, variables: Variables, default: str | None, allowed: tupl
     return kind
 
 
-def _random(name: str, drawn: Drawn, variables: Variables) -> Law:
-    kind = _kind(drawn, variables, "tabular" if drawn.table else "gamma", DRAWN_KINDS)
-    least = _optional(drawn, "min", variables) or 0.0
-    mean = _optional(drawn, "mean", variables)
-    gamma = _optional(drawn, "gamma", variables)
+def _random(name: str, randvar: RandomVariable, variables: Variables) -> Law:
+    kind = _kind(randvar, variables, "tabular" if randvar.table else "gamma", RANDVAR_KINDS)
+    least = _optional(randvar, "min", variables) or 0.0
+    mean = _optional(randvar, "mean", variables)
+    gamma = _optional(randvar, "gamma", variables)
     gamma = (_GAMMA if gamma is None else gamma) / 1000
     if gamma <= 0:
-        raise drawn.attributes["gamma"].place.error(invalid(gamma * 1000, "more than 0", "gamma"))
-    round_to = _optional(drawn, "round", variables) or None
-    most = _optional(drawn, "max", variables)
-    seed = _seed(drawn, variables)
+        raise randvar.attributes["gamma"].place.error(invalid(gamma * 1000, "more than 0", "gamma"))
+    round_to = _optional(randvar, "round", variables) or None
+    most = _optional(randvar, "max", variables)
+    seed = _seed(randvar, variables)
     if kind == "tabular":
-        return Law(name, kind, {}, _rows(drawn, variables, mean, least), least, most, round_to, seed)
-    if drawn.table:
-        raise drawn.place.error(f"a randtable can only be used with type=tabular, not with {kind}")
+        return Law(name, kind, {}, _rows(randvar, variables, mean, least), least, most, round_to, seed)
+    if randvar.table:
+        raise randvar.place.error(f"a randtable can only be used with type=tabular, not with {kind}")
     centre = gamma if mean is None else mean
     if centre < least and mean is None:
         middle = f"{(least + most) / 2:g}" if most is not None and most > least else "MEAN"
-        raise drawn.place.error(
+        raise randvar.place.error(
             f"a randvar of type {kind} with min={least:g} and without a mean; expected mean= (max= only cuts off)",
             f"mean={middle}",
         )
     if centre < least:
-        raise drawn.place.error(invalid(centre, f"min={least:g} or more", "mean"), "a larger mean=")
+        raise randvar.place.error(invalid(centre, f"min={least:g} or more", "mean"), "a larger mean=")
     if kind == "uniform":
         # Between min and as far beyond the mean as that is beyond min.
         return Law(
@@ -128,14 +130,14 @@ def _random(name: str, drawn: Drawn, variables: Variables) -> Law:
 
 
 def _rows(
-    drawn: Drawn, variables: Variables, mean: float | None, least: float
+    randvar: RandomVariable, variables: Variables, mean: float | None, least: float
 ) -> tuple[tuple[float, float, float], ...]:
-    if not drawn.table:
-        raise drawn.place.error(
+    if not randvar.table:
+        raise randvar.place.error(
             "type tabular without a table: expected randtable = {{percent, low, high}, ...}"
         )
     rows = []
-    for row in drawn.table:
+    for row in randvar.table:
         percent, low, high = (
             number(part, variables, what)
             for part, what in ((row.percent, "percent"), (row.low, "low"), (row.high, "high"))
@@ -148,7 +150,7 @@ def _rows(
         rows.append((percent, low, high))
     total = sum(row[0] for row in rows)
     if not math.isclose(total, 100):
-        raise drawn.table[0].percent.place.error(
+        raise randvar.table[0].percent.place.error(
             f"the percentages of the table add up to {total:g}; expected 100", "mend one of them"
         )
     own = sum(percent * (low + high) / 200 for percent, low, high in rows)
@@ -159,16 +161,16 @@ def _rows(
             for percent, low, high in rows
         ]
         if any(low < 0 for _, low, _ in rows):
-            raise drawn.place.error("mean and min of this table give sizes below 0", "leave mean out")
+            raise randvar.place.error("mean and min of this table give sizes below 0", "leave mean out")
     return tuple(rows)
 
 
-def _custom(name: str, drawn: Drawn, variables: Variables) -> Law:
-    kind = _kind(drawn, variables, None, tuple(CUSTOM_KINDS))
+def _custom(name: str, randvar: RandomVariable, variables: Variables) -> Law:
+    kind = _kind(randvar, variables, None, tuple(CUSTOM_KINDS))
     parameters = dict(_DEFAULTS[kind])
-    expression = drawn.attributes.get("parameters")
+    expression = randvar.attributes.get("parameters")
     written = "" if expression is None else str(variables.fixed(expression))
-    place: Place = drawn.place if expression is None else expression.place
+    place: Place = randvar.place if expression is None else expression.place
     for entry in filter(None, (part.strip() for part in written.replace(",", ";").split(";"))):
         key, colon, text = entry.partition(":")
         value = setting(text) if colon else ""
@@ -184,8 +186,8 @@ def _custom(name: str, drawn: Drawn, variables: Variables) -> Law:
         parameters[key] = float(value)
     law = _checked(kind, parameters, place)
     return Law(
-        name, law[0], law[1], (), _optional(drawn, "min", variables), _optional(drawn, "max", variables),
-        _optional(drawn, "round", variables) or None, _seed(drawn, variables),
+        name, law[0], law[1], (), _optional(randvar, "min", variables), _optional(randvar, "max", variables),
+        _optional(randvar, "round", variables) or None, _seed(randvar, variables),
     )  # fmt: skip
 
 

@@ -15,13 +15,13 @@ from iodyno.loads.files.core.values import (
     Arithmetic,
     Command,
     CompositeText,
-    Drawn,
     Expression,
     FilesText,
     FlowopText,
     Joined,
     Personality,
     ProcessText,
+    RandomVariable,
     Reference,
     SetVariable,
 )
@@ -93,7 +93,7 @@ def kinds_of(personality: Personality) -> dict[str, Kind]:
     for statement in personality.statements:
         if isinstance(statement, SetVariable) and not statement.attribute:
             value = statement.value
-            if isinstance(value, Drawn):
+            if isinstance(value, RandomVariable):
                 kinds.setdefault(statement.name, "size")
             elif isinstance(value, Written):
                 kinds.setdefault(statement.name, _kind(value, statement.name in sized))
@@ -118,7 +118,7 @@ def _timing(personality: Personality) -> set[str]:
         (statement.name, set(_names(statement.value)))
         for statement in personality.statements
         if isinstance(statement, SetVariable)
-        and not isinstance(statement.value, Drawn)
+        and not isinstance(statement.value, RandomVariable)
         and not statement.attribute
     ]
 
@@ -129,8 +129,12 @@ def _timing(personality: Personality) -> set[str]:
 
     of_times = [s for s in personality.statements if isinstance(s, Command) and s.name in _TIMES]
     others = [s for s in personality.statements if s not in of_times and not isinstance(s, SetVariable)]
-    drawn = [s for s in personality.statements if isinstance(s, SetVariable) and isinstance(s.value, Drawn)]
-    elsewhere = reached(set(_used(replace(personality, statements=(*others, *drawn)))))
+    randvars = [
+        s
+        for s in personality.statements
+        if isinstance(s, SetVariable) and isinstance(s.value, RandomVariable)
+    ]
+    elsewhere = reached(set(_used(replace(personality, statements=(*others, *randvars)))))
     times = reached({name for s in of_times for value in s.values for name in _names(value)})
     return times - elsewhere
 
@@ -178,7 +182,7 @@ def _attributes(personality: Personality) -> Iterator[tuple[str, Expression]]:
                 yield from thread.attributes.items()
                 yield from of_flowops(thread.flowops)
         elif isinstance(statement, SetVariable):
-            if isinstance(statement.value, Drawn):
+            if isinstance(statement.value, RandomVariable):
                 yield from statement.value.attributes.items()
             else:
                 yield ("", statement.value)

@@ -79,7 +79,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Drawn:
+class RandomVariable:
     """A variable whose value is drawn at each use: `randvar(...)` or `cvar(...)`."""
 
     custom: bool
@@ -144,7 +144,7 @@ class SetVariable:
     """`set $name = value`, or one attribute of a drawn variable: `set $name.min = value`."""
 
     name: str
-    value: Expression | Drawn
+    value: Expression | RandomVariable
     place: Place
     attribute: str = ""
 

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from pydantic import Field
 
 from iodyno.core.experiment import WorkloadSpec
 from iodyno.core.factor import Factor
 from iodyno.core.workload import Workload
-from iodyno.formats import experiment_model as model
+from iodyno.formats import section_values as values
 from iodyno.formats.mistakes import Path
+from iodyno.formats.reading import Reading
 from iodyno.loads.disk.formats import section
 from iodyno.loads.disk.formats.load import StorageLoad
 from iodyno.loads.files.core.parameters import workload_of
 from iodyno.loads.files.formats import program as program_section
 from iodyno.loads.files.wml.text import inline
-
-if TYPE_CHECKING:
-    from iodyno.formats.experiment_sections import Reading
 
 
 class FilesLoad(StorageLoad):
@@ -30,7 +28,7 @@ class FilesLoad(StorageLoad):
     def keys(self, workload: Workload) -> dict[str, Any]:
         """Return the key of the personality."""
         text = "A file with a personality of Filebench, or its text on several lines."
-        return {"program": (Annotated[str, model.PROGRAM], Field(description=text))}
+        return {"program": (Annotated[str, values.PROGRAM], Field(description=text))}
 
     def read(self, reading: Reading, kind: str, written: Any, path: Path) -> WorkloadSpec | None:
         """Return the workload with its personality, when it can be read; what cannot is noted."""

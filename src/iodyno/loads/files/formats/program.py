@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from iodyno.core.errors import ExperimentError
 from iodyno.core.experiment import WorkloadSpec
@@ -11,11 +11,9 @@ from iodyno.core.factor import Factor
 from iodyno.core.tunable import named
 from iodyno.core.workload import Level
 from iodyno.formats.mistakes import Path
+from iodyno.formats.reading import Reading
 from iodyno.loads.files.core.parameters import RESERVED
 from iodyno.loads.files.core.values import Personality
-
-if TYPE_CHECKING:
-    from iodyno.formats.experiment_sections import Reading
 
 _MAX_POINTS = 64
 """Points that are bound before the run; chosen: all of a small design, and each level of a large one."""

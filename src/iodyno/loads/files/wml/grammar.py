@@ -14,7 +14,6 @@ from iodyno.loads.files.core.values import (
     Arithmetic,
     Command,
     CompositeText,
-    Drawn,
     Expression,
     FilesText,
     FlowopText,
@@ -22,6 +21,7 @@ from iodyno.loads.files.core.values import (
     Literal,
     Place,
     ProcessText,
+    RandomVariable,
     Reference,
     Row,
     SetVariable,
@@ -198,18 +198,18 @@ class Grammar:
         self.sign("=", f"after {token.text}")
         name = token.value.name
         if self.word.kind == "word" and self.word.text in ("randvar", "cvar"):
-            return SetVariable(name, self.drawn(self.take()), place)
+            return SetVariable(name, self.randvar(self.take()), place)
         return SetVariable(name, self.expression(), place, token.attribute)
 
-    def drawn(self, first: Token) -> Drawn:
+    def randvar(self, first: Token) -> RandomVariable:
         """`randvar(...)` or `cvar(...)`, whose first word is taken."""
         custom = first.text == "cvar"
         self.sign("(", f"after {first.text}")
-        attributes, table = self.drawn_attributes(known.CUSTOM if custom else known.DRAWN, first.text)
+        attributes, table = self.randvar_attributes(known.CUSTOM if custom else known.RANDVAR, first.text)
         self.sign(")", f"at the end of {first.text}")
-        return Drawn(custom, attributes, table, first.place)
+        return RandomVariable(custom, attributes, table, first.place)
 
-    def drawn_attributes(
+    def randvar_attributes(
         self, allowed: Mapping[str, str], what: str
     ) -> tuple[dict[str, Expression], tuple[Row, ...]]:
         """Attributes of which one may be a table."""
@@ -253,12 +253,12 @@ class Grammar:
             return self.composite(place)
         if word in ("randvar", "cvar"):
             self.say("`define randvar` of older versions: `set $name = randvar(...)`", place)
-            return self.defined_drawn(what)
+            return self.defined_randvar(what)
         raise self.unknown(what, "after define", ("file", "fileset", "process", "flowop", "randvar"))
 
-    def defined_drawn(self, what: Token) -> SetVariable:
+    def defined_randvar(self, what: Token) -> SetVariable:
         """`define randvar name=$x, ...`, as version 1.4 had it."""
-        attributes, table = self.drawn_attributes(known.DRAWN, "randvar")
+        attributes, table = self.randvar_attributes(known.RANDVAR, "randvar")
         name = attributes.pop("name", None)
         if isinstance(name, Reference):
             shown = name.name
@@ -268,7 +268,7 @@ class Grammar:
             raise what.place.error(
                 "missing name of a randvar: expected name=$NAME", "define randvar name=$iosize, ..."
             )
-        return SetVariable(shown, Drawn(False, attributes, table, what.place), what.place)
+        return SetVariable(shown, RandomVariable(False, attributes, table, what.place), what.place)
 
     def composite(self, place: Place) -> CompositeText:
         """`define flowop name=X, $local[=default] { flowop ... }`."""

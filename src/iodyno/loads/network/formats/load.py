@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from iodyno.core.design import Design
 from iodyno.core.experiment import Experiment, HostSpec, WorkloadSpec
 from iodyno.core.factor import Factor
 from iodyno.core.outcome import OF_SEVERAL, OUTCOMES, TIMES_OF_REQUESTS
 from iodyno.core.workload import Level, Workload
-from iodyno.formats import connection_points, planned_points
+from iodyno.formats import connection_points, host_groups, planned_points
 from iodyno.formats import experiment_model as model
 from iodyno.formats.mistakes import Path
+from iodyno.formats.reading import Reading
 from iodyno.loads.base.formats import Load
 from iodyno.loads.disk.core.outcomes import ONLY_OF_DISKS
-
-if TYPE_CHECKING:
-    from iodyno.formats.experiment_sections import Reading
 
 
 class ConnectionsLoad(Load):
@@ -31,7 +29,7 @@ class ConnectionsLoad(Load):
 
     def read(self, reading: Reading, kind: str, written: Any, path: Path) -> WorkloadSpec | None:
         """Return the workload, when it can be read; what cannot is noted."""
-        return reading.between_hosts(kind, written, path)
+        return host_groups.between_hosts(reading, kind, written, path)
 
     def check_points(
         self,

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from iodyno.analysis.summary import CampaignSummary, TrialSummary
-from iodyno.loads.base.report import End, Load
+from iodyno.analysis.summary import CampaignSummary, PointSummary, TrialSummary
+from iodyno.core.quantity import show as quantity_text
+from iodyno.loads.base.report import End, Load, Row
 from iodyno.report import method, sentences, tables
 from iodyno.report.cost_words import COSTS, cost_outcome, subject
 from iodyno.report.layout import Layout
@@ -13,9 +14,48 @@ from iodyno.report.numbers import digits, quantity
 from iodyno.report.sentence import Sentence
 from iodyno.report.table import Column, Table
 
+_TRANSPORTS = {"tcp": "TCP", "udp": "UDP", "tls": "TLS", "unix": "Unix sockets"}
+_KIB_BITS = 8 * 1024
+_FAIRNESS = (("", "fairness"), ("slowest", "slowest_client_ratio"), ("fastest", "fastest_client_ratio"))
+
+
+def _counted(text: str, noun: str) -> str:
+    return f"{text} {noun}{'' if text == '1' else 's'}"
+
 
 class StreamLoad(Load):
     """Parts of a load between hosts."""
+
+    def title(self, summary: CampaignSummary, point: PointSummary) -> str:
+        """Return transport, connections and sizes, as in `TCP, 4 connections x 64KiB`."""
+        settings = {**(summary.workload.get("settings") or {}), **point.levels}
+        transport = str(settings.get("transport", "tcp"))
+        connections = _counted(str(settings.get("connections", 1)), "connection")
+        size = point.labels.get("size") or point.labels.get("sizes")
+        return f"{_TRANSPORTS.get(transport, transport)}, {connections}" + (f" x {size}" if size else "")
+
+    def rows(self, summary: CampaignSummary) -> list[Row]:
+        """Return throughput, what was lost, and what each end pays for a KiB."""
+        rows = [Row("Throughput", [("", "goodput_bits_per_s")])]
+        if "loss_ratio" in summary.asked:
+            rows.append(Row("Lost", [("", "loss_ratio")]))
+        return rows + self._costs(summary, "goodput_bits_per_s", "cpu_ns_per_kib", _KIB_BITS)
+
+    def _costs(self, summary: CampaignSummary, rate: str, cost: str, unit: float = 1.0) -> list[Row]:
+        """Return a row for each end with its cost, and how alike clients were where there are several."""
+        # Of several clients the rate is that of all, and the cost that of one.
+        several = "fairness" in summary.asked
+        words = (
+            {"send": "Client", "receive": "Server"}
+            if self.asks
+            else {"send": "Sender", "receive": "Receiver"}
+        )
+        rows = [
+            Row(words.get(host.role, host.name), [("", f"{host.name}.{cost}")], "" if several else rate, unit)
+            for host in summary.shown_hosts
+            if f"{host.name}.{cost}" in summary.asked
+        ]
+        return rows + ([Row("Fairness", _FAIRNESS)] if several else [])
 
     def described(self, summary: CampaignSummary) -> str:
         """Return kind, hosts and settings as people write them."""
@@ -67,6 +107,28 @@ class RequestLoad(StreamLoad):
     rates = ("operations_per_s",)
     asks = True
     done = "requests and answers"
+
+    def title(self, summary: CampaignSummary, point: PointSummary) -> str:
+        """Return transport, connections and sizes, as in `TCP exchanges, 1 connection x 64B, answers of 64B`."""
+        transport, _, rest = super().title(summary, point).partition(", ")
+        settings = {**(summary.workload.get("settings") or {}), **point.levels}
+        answer = settings.get("response_size")
+        shown = f", answers of {quantity_text('size', answer)}" if isinstance(answer, int) else ""
+        return f"{transport} exchanges, {rest}{shown}"
+
+    def rows(self, summary: CampaignSummary) -> list[Row]:
+        """Return exchanges a second, latency, and what each end pays for an exchange."""
+        rows = [Row("Exchanges", [("", "operations_per_s")])]
+        if "offered_operations_per_s" in summary.asked:
+            rows += [
+                Row("Offered", [("", "offered_operations_per_s"), ("missed", "missed_arrivals_ratio")]),
+                Row("From schedule", [(f"p{q}", f"latency_from_schedule_p{q}_ns") for q in (50, 99)]),
+            ]
+        if "loss_ratio" in summary.asked:
+            rows.append(Row("Lost", [("", "loss_ratio")]))
+        times = [("p50", "latency_p50_ns"), ("p99", "latency_p99_ns"), ("p99.9", "latency_p999_ns")]
+        rows.append(Row("Latency", times))
+        return rows + self._costs(summary, "operations_per_s", "cpu_ns_per_operation")
 
     def columns(self, summary: CampaignSummary) -> dict[str, Column]:
         """Return the columns of its rate and times, by outcome."""

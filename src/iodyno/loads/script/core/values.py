@@ -37,7 +37,7 @@ PROTOCOLS: Mapping[str, str] = {
 """Protocols that a connection of a script can travel on."""
 
 
-_DRAWN = re.compile(r"rand\s*\(\s*(?P<low>[^,()\s]+)\s*,\s*(?P<high>[^,()\s]+)\s*\)", re.IGNORECASE)
+_RAND = re.compile(r"rand\s*\(\s*(?P<low>[^,()\s]+)\s*,\s*(?P<high>[^,()\s]+)\s*\)", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Uniform:
         >>> str(Uniform.parse("rand(1, 64)", int))
         'rand(1,64)'
         """
-        match = _DRAWN.fullmatch(written.strip()) if len(written) <= 80 else None
+        match = _RAND.fullmatch(written.strip()) if len(written) <= 80 else None
         if match is None:
             raise ValueError(invalid(written[:80], "rand(LOW,HIGH), such as rand(1,4k)"))
         low, high = size(match["low"]), size(match["high"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from pydantic import Field
 
@@ -11,18 +11,17 @@ from iodyno.core.design import Design
 from iodyno.core.experiment import Experiment, WorkloadSpec
 from iodyno.core.factor import Factor
 from iodyno.core.workload import Level, Workload
-from iodyno.formats import experiment_model as model
+from iodyno.formats import host_groups
+from iodyno.formats import section_values as values
 from iodyno.formats.mistakes import Path
+from iodyno.formats.reading import Reading
 from iodyno.loads.base.formats import Load
 from iodyno.loads.script.formats import section
 from iodyno.loads.script.uperf import points
 
-if TYPE_CHECKING:
-    from iodyno.formats.experiment_sections import Reading
-
-_VARIABLE: model.Json = {"type": ["string", "integer"], "description": "A variable of the profile."}
-_LEVELS: model.Json = {"type": "array", "minItems": 1, "maxItems": model.MAX_LEVELS, "items": _VARIABLE}
-_FACTOR: model.Json = {
+_VARIABLE: values.Json = {"type": ["string", "integer"], "description": "A variable of the profile."}
+_LEVELS: values.Json = {"type": "array", "minItems": 1, "maxItems": values.MAX_LEVELS, "items": _VARIABLE}
+_FACTOR: values.Json = {
     "anyOf": [
         _LEVELS,
         {
@@ -48,7 +47,7 @@ class ScriptLoad(Load):
     def keys(self, workload: Workload) -> dict[str, Any]:
         """Return the key of the profile."""
         return {
-            "profile": (Annotated[str, model.PROFILE], Field(description="The profile, as uperf has it.")),
+            "profile": (Annotated[str, values.PROFILE], Field(description="The profile, as uperf has it.")),
         }
 
     def add_to_schema(self, definitions: dict[str, Any]) -> None:
@@ -58,7 +57,9 @@ class ScriptLoad(Load):
 
     def read(self, reading: Reading, kind: str, written: Any, path: Path) -> WorkloadSpec | None:
         """Return the workload with its script, when it can be read; what cannot is noted."""
-        return reading.between_hosts(kind, written, path, section.script_of_section(reading, written))
+        return host_groups.between_hosts(
+            reading, kind, written, path, section.script_of_section(reading, written)
+        )
 
     def check(self, reading: Reading, workload: WorkloadSpec, factors: Mapping[str, Factor]) -> None:
         """Check that every variable has a value."""

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from iodyno.core.experiment import WorkloadSpec
 from iodyno.core.factor import Factor
+from iodyno.formats.reading import Reading
 from iodyno.loads.script.core.parameters import RESERVED, mixed
 from iodyno.loads.script.core.values import Script
 from iodyno.loads.script.uperf import script_of
-
-if TYPE_CHECKING:
-    from iodyno.formats.experiment_sections import Reading
 
 
 def script_of_section(reading: Reading, written: Any) -> Script | None:

@@ -18,7 +18,13 @@ from iodyno.core import quantity
 from iodyno.core.workload import Level
 from iodyno.loads.script.core.flowops import OPTIONS
 from iodyno.loads.script.core.values import Script, Transaction, Uniform, Variable
-from iodyno.loads.script.uperf.profile import DRAWN, MAX_DURATION_NS, MAX_ITERATIONS, MAX_RATE, MAX_THREADS
+from iodyno.loads.script.uperf.profile import (
+    MAX_DURATION_NS,
+    MAX_ITERATIONS,
+    MAX_RATE,
+    MAX_THREADS,
+    MAY_BE_RANDOM,
+)
 from iodyno.loads.script.uperf.values import span
 
 _SECOND_NS = 10**9
@@ -26,22 +32,22 @@ _SECOND_NS = 10**9
 
 @dataclass(frozen=True)
 class Use:
-    """A place where a variable stands, with the least and the greatest number there; `drawn`: or bounds of sizes."""
+    """A place where a variable stands, with the least and the greatest number there; `may_be_random`: or bounds of sizes."""
 
     variable: Variable
     low: int
     high: int
-    drawn: bool = False
+    may_be_random: bool = False
 
     def refused(self, level: Level) -> str:
         """Return the allowed values where the level is not one of them; empty: it is."""
         if self.variable.kind not in ("size", "count", "duration"):
             return ""
         if isinstance(level, str):
-            if not self.drawn:
+            if not self.may_be_random:
                 return "one number"
-            drawn = Uniform.parse(level, lambda size: quantity.parse("size", size))
-            least, most = drawn.low_bytes, drawn.high_bytes
+            uniform = Uniform.parse(level, lambda size: quantity.parse("size", size))
+            least, most = uniform.low_bytes, uniform.high_bytes
         else:
             least = most = int(level)
         return "" if self.low <= least <= most <= self.high else self.allowed
@@ -69,7 +75,7 @@ def uses(script: Script) -> Iterator[Use]:
                 for name, value in flowop.options.items():
                     if isinstance(value, Variable):
                         option = OPTIONS[name]
-                        yield Use(value, option.low, option.high, name in DRAWN)
+                        yield Use(value, option.low, option.high, name in MAY_BE_RANDOM)
 
 
 def refused(script: Script, levels: Mapping[str, Level]) -> dict[str, tuple[int, str]]:

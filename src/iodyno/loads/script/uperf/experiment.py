@@ -12,8 +12,8 @@ from iodyno.core.outcome import BYSTANDER
 from iodyno.core.tunable import ALL
 from iodyno.core.workload import Level
 from iodyno.formats import ssh_hosts
-from iodyno.formats.experiment_model import HOST_NAME
 from iodyno.formats.mistakes import Mistake, error
+from iodyno.formats.section_values import HOST_NAME
 from iodyno.loads.script.core.flowops import FROM_FILES, OPENING, takes_messages
 from iodyno.loads.script.core.parameters import WORKLOAD, workload_of
 from iodyno.loads.script.core.remotes import named_hosts, remotes_of
@@ -279,7 +279,7 @@ def host_notes(profile: Profile, levels: Mapping[str, Level], to: str | None) ->
             "protocol unix: both hosts are in one network namespace, and what is TCP or UDP takes its loopback device"
         )
     if foreign:
-        more = "; --to ssh:USER@HOST names another one" if to is None else ""
+        more = "; --to [USER@]HOST names another one" if to is None else ""
         notes.append(f"remotehost {', '.join(foreign)}: the host {RECEIVER}, {where}{more}")
     if len(foreign) > 1:
         notes.append(

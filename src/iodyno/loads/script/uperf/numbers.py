@@ -34,7 +34,7 @@ def size(written: str) -> int:
     return _whole(number * (_SIZES[unit[0]] if unit else 1), written, allowed)
 
 
-def size_or_drawn(written: str) -> int | Uniform:
+def size_or_random(written: str) -> int | Uniform:
     """Bytes, or `rand(LOW,HIGH)`. Raises ValueError.
 
     >>> size_or_drawn("rand(1, 4k)")

@@ -32,7 +32,7 @@ from iodyno.loads.script.core.values import (
 from iodyno.loads.script.uperf.tags import NoTagError, Tag, tags
 from iodyno.loads.script.uperf.values import read_value
 
-DRAWN = ("size",)
+MAY_BE_RANDOM = ("size",)
 """Options whose sizes may be drawn for each message."""
 
 MAX_BYTES = 1 << 20
@@ -510,7 +510,7 @@ class _Reading:
     def option(self, written: str, option: Option, line: int, place: str) -> Value:
         """The value of an option."""
         value = self.value(written, option.kind, line, place, option.low, option.high)
-        if isinstance(value, Uniform) and option.name not in DRAWN:
+        if isinstance(value, Uniform) and option.name not in MAY_BE_RANDOM:
             self.note(line, place, invalid(written, "one size"))
         return value
 

@@ -33,7 +33,7 @@ def _protocol(written: str) -> str:
 
 
 _READERS: Mapping[OptionKind, Callable[[str], int | str | Uniform]] = {
-    "size": numbers.size_or_drawn,
+    "size": numbers.size_or_random,
     "duration": numbers.duration,
     "count": numbers.count,
     "word": _word,

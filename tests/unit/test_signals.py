@@ -13,7 +13,7 @@ from pathlib import Path
 
 import click
 import pytest
-from places import Notes, experiment
+from places import experiment
 
 from iodyno import designs
 from iodyno.cli import execute, main
@@ -143,7 +143,7 @@ def campaign_that(work: Callable[[], Awaitable[None]], monkeypatch: pytest.Monke
 
     monkeypatch.setattr(execute, "run_campaign", worked)
     asked = experiment()
-    execute.execute(asked, designs.plan(asked), Path("c"), resume=False, watcher=Notes(), again="again")
+    execute.execute(asked, designs.plan(asked), Path("c"), resume=False, again="again")
 
 
 def test_another_signal_than_ctrl_c_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

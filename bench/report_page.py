@@ -13,6 +13,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from iodyno.store.writer import write_document
+
 TESTS = Path(__file__).parents[1] / "tests"
 TRIALS, POINTS, INTERVALS = 50, 10, 30
 MANY = (54, 1000, 2000, 10_000)
@@ -137,7 +139,7 @@ def _repeated(campaign: Path, trials: int) -> Path:
         shutil.copytree(source, trial, copy_function=os.link)
         manifest = json.loads((trial / "manifest.json").read_text()) | each | {"trial": trial.name}
         (trial / "manifest.json").unlink()
-        (trial / "manifest.json").write_text(json.dumps(manifest))
+        write_document(trial / "manifest.json", manifest)
     header["design"]["trials"] = planned
-    (folder / "campaign.json").write_text(json.dumps(header))
+    write_document(folder / "campaign.json", header)
     return folder

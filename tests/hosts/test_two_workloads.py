@@ -11,6 +11,8 @@ import command_server
 import pytest
 from places import HUNG_S, done_or_void
 
+from iodyno.store.writer import write_document
+
 EXPERIMENT = """
 name: beside
 question: What does bulk transmit take from requests beside?
@@ -59,7 +61,7 @@ def as_earlier_versions_stored_it(campaign: Path) -> None:
         stored = json.loads(file.read_text(encoding="utf-8"))
         holder = stored[inside] if inside else stored
         holder["bystander"] = holder.pop("bystanders")["bystander"]
-        file.write_text(json.dumps(stored), encoding="utf-8")
+        write_document(file, stored)
 
 
 @pytest.mark.root

@@ -16,6 +16,7 @@ from pages import Browser, opened
 from selenium.webdriver.common.keys import Keys
 
 from iodyno.campaign.feed import Feed
+from iodyno.store.writer import write_document
 from iodyno.watch.board import Board
 from iodyno.watch.server import serve
 
@@ -63,7 +64,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
             f"2026-01-02T03:{manifest['order'] // 3:02d}:{manifest['order'] % 3 * 20:02d}.000+00:00"
         )
         manifest["windows"] |= {"warm_up_ns": 10**9, "measured_ns": 10 * 10**9}
-        place.write_text(json.dumps(manifest))
+        write_document(place, manifest)
     return folder
 
 

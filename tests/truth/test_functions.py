@@ -20,6 +20,7 @@ from iodyno.analysis.stacks import read_stacks
 from iodyno.analysis.summary import analyse
 from iodyno.report.function_json import profile_values
 from iodyno.report.function_tables import basis_note, function_table
+from iodyno.store.writer import write_document
 
 LARGE, SMALL = sender(), sender(calls=60.0, ack=70.0)
 
@@ -334,7 +335,7 @@ def test_trials_of_which_less_was_sampled_than_of_others_do_not_count(tmp_path: 
     manifest = folder / "trials" / "00001-1" / "manifest.json"
     written = json.loads(manifest.read_text())
     written["hosts"]["client"]["profile"]["missing"] = USER_ONLY
-    manifest.write_text(json.dumps(written))
+    write_document(manifest, written)
     profile = read_profiles(read_dataset(folder)).found["p01", "client"]
     assert profile.reach == "all" and len(profile.rows) == 2
     assert any(

@@ -17,6 +17,10 @@ from made_calls import receiver, sender
 from made_campaign import Layout, Truth, changed, make_campaign
 
 from iodyno.cli.main import run
+from iodyno.core.errors import StoreError
+from iodyno.store.manifest import read_json
+from iodyno.store.schema import SCHEMA_VERSION
+from iodyno.store.writer import write_document
 
 Place = tuple[str | int, ...]
 FACTORS = [{"name": "size", "levels": [65536, 1024], "together": {}}]
@@ -39,12 +43,13 @@ def places(value: Any, within: Place = ()) -> Iterator[Place]:
         yield from places(item, (*within, key))
 
 
-def altered(text: str, place: Place, other: Any) -> str:
-    top = at = json.loads(text)
+def alter(file: Path, place: Place, other: Any) -> None:
+    """Puts another value into the file, which looks as if that had been written."""
+    top = at = json.loads(file.read_text())
     for key in place[:-1]:
         at = at[key]
     at[place[-1]] = other
-    return json.dumps(top)
+    write_document(file, top)
 
 
 @settings(
@@ -61,7 +66,7 @@ def test_a_value_of_another_type_is_a_clean_error_or_none(
     )
     text = file.read_text()
     place = data.draw(st.sampled_from(list(places(json.loads(text)))))
-    file.write_text(altered(text, place, data.draw(st.sampled_from(OTHERS))))
+    alter(file, place, data.draw(st.sampled_from(OTHERS)))
     page = str(campaign / "report.html")
     try:
         for words in (
@@ -92,7 +97,7 @@ def test_the_file_and_the_key_are_named(
 ) -> None:
     file = campaign / "campaign.json"
     text = file.read_text()
-    file.write_text(altered(text, place, other))
+    alter(file, place, other)
     try:
         assert run(["report", str(campaign), "--json"]) == 6
     finally:
@@ -106,7 +111,7 @@ def test_a_manifest_that_was_altered_costs_its_trial_only(
 ) -> None:
     file = campaign / "trials" / "00001-1" / "manifest.json"
     text = file.read_text()
-    file.write_text(altered(text, ("hosts", "client", "cpus"), "0"))
+    alter(file, ("hosts", "client", "cpus"), "0")
     try:
         assert run(["report", str(campaign), "--json"]) == 0
     finally:
@@ -114,6 +119,53 @@ def test_a_manifest_that_was_altered_costs_its_trial_only(
     trials = {trial["trial"]: trial for trial in json.loads(capsys.readouterr().out)["trials"]}
     assert trials["00001-1"]["status"] == "damaged"
     assert "invalid value '0' for hosts.client.cpus: expected a valid list" in trials["00001-1"]["reason"]
+    assert trials["00000-1"]["status"] == "finished"
+
+
+@pytest.mark.parametrize("name", ["campaign.json", "trials/00001-1/manifest.json"])
+def test_a_file_that_was_altered_is_refused_for_its_checksum(tmp_path: Path, name: str) -> None:
+    calls = {"client": sender(), "server": receiver()}
+    made = make_campaign(tmp_path / "c", [({"connections": 1}, Truth(calls=calls))])
+    file = made / name
+    write_document(file, json.loads(file.read_text()) | {"schema_version": SCHEMA_VERSION})
+    written = json.loads(file.read_text())
+    assert list(written)[-1] == "sha256"
+    # As another program lays it out.
+    file.write_text(json.dumps(written, indent=7))
+    assert read_json(file) == {key: value for key, value in written.items() if key != "sha256"}
+    damaged = (
+        written | {"warnings": [1]},
+        written | {"sha256": 0},
+        read_json(file),
+        written | {"x": float("inf")},
+    )
+    for each in damaged:
+        file.write_text(json.dumps(each))
+        with pytest.raises(StoreError, match=r"does not hold what was written \(SHA-256 differs\)"):
+            read_json(file)
+    # Earlier versions have none; one that is there counts.
+    file.write_text(
+        json.dumps({key: written[key] for key in written if key != "sha256"} | {"schema_version": 6})
+    )
+    assert read_json(file)["schema_version"] == 6
+    file.write_text(json.dumps(written | {"schema_version": 6}))
+    with pytest.raises(StoreError, match="SHA-256 differs"):
+        read_json(file)
+
+
+def test_a_manifest_whose_bytes_changed_costs_its_trial_only(
+    campaign: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = campaign / "trials" / "00001-1" / "manifest.json"
+    text = file.read_text()
+    file.write_text(text.replace('"begin_ns": ', '"begin_ns": 1', 1))
+    try:
+        assert run(["report", str(campaign), "--json"]) == 0
+    finally:
+        file.write_text(text)
+    trials = {trial["trial"]: trial for trial in json.loads(capsys.readouterr().out)["trials"]}
+    assert trials["00001-1"]["status"] == "damaged"
+    assert "does not hold what was written (SHA-256 differs)" in trials["00001-1"]["reason"]
     assert trials["00000-1"]["status"] == "finished"
 
 
@@ -144,6 +196,6 @@ def test_rows_that_are_none_are_one_error_that_names_the_file(
         "sha256": hashlib.sha256(file.read_bytes()).hexdigest(),
         "bytes": file.stat().st_size,
     }
-    (trial / "manifest.json").write_text(json.dumps(manifest))
+    write_document(trial / "manifest.json", manifest)
     assert run(["report", str(made)]) == 6
     assert f"{file}: holds no rows that can be read" in capsys.readouterr().err

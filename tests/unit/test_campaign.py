@@ -28,7 +28,7 @@ from iodyno.core.factor import Factor
 from iodyno.core.warnings import WarningCode
 from iodyno.store.documents import json_schema
 from iodyno.store.reader import read_campaign
-from iodyno.store.writer import TrialWriter
+from iodyno.store.writer import TrialWriter, write_document
 
 ASKED = experiment(factors=(Factor("connections", (1, 8)), Factor("size", (1024, 65536))))
 ASKED = replace(ASKED, design=DesignSpec(replicates=2, seed=7))
@@ -292,7 +292,7 @@ def test_a_host_that_is_another_machine_at_resume_is_warned_of(tmp_path: Path) -
     (folder,) = tmp_path.iterdir()
     content = json.loads((folder / "campaign.json").read_text())
     content["hosts"]["client"]["hello"]["host"]["kernel"] = "5.10.0"
-    (folder / "campaign.json").write_text(json.dumps(content))
+    write_document(folder / "campaign.json", content)
     notes = Notes()
     asyncio.run(run(ASKED, tmp_path, resume=folder, notes=notes, program=PROGRAM))
     (warning,) = [warning for warning in notes.warnings if warning.code is WarningCode.HOST_CHANGED]

@@ -16,6 +16,7 @@ from made_campaign import Truth, changed, make_campaign
 from iodyno.cli.main import iodyno, run
 from iodyno.core.outcome import Estimate
 from iodyno.report.function_tables import direction
+from iodyno.store.writer import write_document
 
 FACTORS = [
     {"name": "connections", "levels": [1, 32], "together": {"window": [262144, 32768]}},
@@ -166,7 +167,7 @@ def test_of_two_kinds_of_work_that_they_are_two_is_said_and_empty_tables_are_lef
     for trial in (other / "trials").iterdir():
         for host in (written := json.loads((trial / "manifest.json").read_text()))["hosts"].values():
             host["role"] = "idle"
-        (trial / "manifest.json").write_text(json.dumps(written))
+        write_document(trial / "manifest.json", written)
     assert run(["compare", str(campaign), str(other), "--points", "p01", "p01"]) == 0
     out = capsys.readouterr().out
     assert not out.rstrip().endswith("verdict"), "a heading without a row"

@@ -16,6 +16,7 @@ from iodyno.analysis.dataset import read_dataset
 from iodyno.analysis.summary import CampaignSummary, analyse
 from iodyno.core.outcome import Estimate
 from iodyno.core.warnings import WarningCode
+from iodyno.store.writer import write_document
 
 EXACT = ExactTruth()
 STILL = Truth(between=0.0, within=0.0, exact=EXACT)
@@ -333,7 +334,7 @@ def test_a_campaign_of_the_first_store_still_reads(tmp_path: Path) -> None:
         manifest = json.loads(path.read_text())
         for host in (manifest.get("hosts") or {}).values():
             host.pop("profile", None)
-        path.write_text(json.dumps(manifest | {"schema_version": 1}))
+        write_document(path, manifest | {"schema_version": 1})
     summary = analyse(read_dataset(made))
     assert summary.accounting.tier == "tick"
     assert "was not read" in summary.accounting.why

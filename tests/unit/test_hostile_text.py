@@ -19,6 +19,7 @@ from rich.cells import cell_len
 from iodyno.cli.main import run
 from iodyno.report.table import Cell, Column, Table
 from iodyno.report.text_table import fitted, plain
+from iodyno.store.writer import write_document
 
 EVIL = "\x1b]0;owned\x07\x1b[2J\x1b[31m\x9b8m\r\x08\x00\x7f\u202e\u2066"
 OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
@@ -56,7 +57,7 @@ def hostile(folder: Path, rate: float = 1e9) -> Path:
 
 
 def changed(file: Path, **content: Any) -> None:
-    file.write_text(json.dumps(json.loads(file.read_text()) | content))
+    write_document(file, json.loads(file.read_text()) | content)
 
 
 @pytest.fixture(scope="module")

@@ -32,6 +32,7 @@ from iodyno.report.decision import decision_sentence, look_line
 from iodyno.report.figures.decision import figure as decision_figure
 from iodyno.report.json import campaign
 from iodyno.report.sentences import sentences
+from iodyno.store.writer import write_document
 from iodyno.strategies.until import with_rule
 
 PROGRAM = AgentProgram(Path("/nowhere"), "0" * 64, "0123456789abcdef")
@@ -423,7 +424,7 @@ def test_a_header_that_is_damaged_is_an_error(tmp_path: Path) -> None:
     path = folder / "campaign.json"
     content = json.loads(path.read_text())
     content["until"] = {"answer": "yes"}
-    path.write_text(json.dumps(content))
+    write_document(path, content)
     with pytest.raises(StoreError, match="decision cannot be read"):
         execute(asked(max_trials=8), tmp_path, resume=folder)
 

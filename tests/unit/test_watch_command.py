@@ -17,6 +17,7 @@ from iodyno.campaign.feed import Feed
 from iodyno.cli import main as front
 from iodyno.cli.watch_beside import page_beside
 from iodyno.core.errors import StoreError
+from iodyno.store.writer import write_document
 from iodyno.watch.board import Board
 from iodyno.watch.terminal import ending, frame
 
@@ -64,7 +65,7 @@ def test_who_comes_late_has_the_trials_before_whole(tmp_path: Path) -> None:
         shutil.copytree(whole / "trials" / "00000-1", stored)
         manifest = json.loads((stored / "manifest.json").read_text())
         manifest["windows"] |= {"warm_up_ns": 10**9, "measured_ns": 10 * 10**9}
-        (stored / "manifest.json").write_text(json.dumps(manifest))
+        write_document(stored / "manifest.json", manifest)
         feed.end_trial("00000-1", status="finished", reason=None)
         tell_trial(feed, 1, intervals=2, pace=lambda _: None, end=False)
         until(lambda: not list(folder.glob("feed/*00000-1*")) and list(folder.glob("feed/*00001-1*")))

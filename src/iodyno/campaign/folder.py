@@ -18,7 +18,7 @@ from iodyno.loads.base.campaign import load_for
 from iodyno.store.files import write_file
 from iodyno.store.manifest import read_header
 from iodyno.store.schema import CAMPAIGN, EXPERIMENT, SCHEMA_VERSION
-from iodyno.store.writer import write_json_atomically
+from iodyno.store.writer import write_document
 
 _KEPT_FACTS = ("kernel", "boot_id", "cpu_model")
 """Facts by which a host is told from what it was before."""
@@ -120,7 +120,7 @@ class CampaignFile:
             content |= {"design": planned, "experiment": _parsed(experiment), "finished": False}
             if (content.get("until") or {}).get("ended") == "limit":
                 content["until"]["ended"] = ""
-            write_json_atomically(folder / CAMPAIGN, content)
+            write_document(folder / CAMPAIGN, content)
         # What a plan says beside them (coding, aliases) may be said in other words by a later release.
         same = all(content["design"].get(key) == planned[key] for key in ("kind", "points", "trials"))
         if content["quick"] == experiment.quick and not same:
@@ -140,7 +140,7 @@ class CampaignFile:
 
     def save(self) -> None:
         """Replaces the file. Raises StoreError."""
-        write_json_atomically(self.folder / CAMPAIGN, self.content)
+        write_document(self.folder / CAMPAIGN, self.content)
 
     def add_warnings(self, warnings: Iterable[Warning]) -> None:
         """Notes warnings, each once."""

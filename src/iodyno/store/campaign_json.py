@@ -210,3 +210,4 @@ class Campaign(TypedDict):
     search: NotRequired[Found | None]
     proof: NotRequired[Proof | None]
     foreign: NotRequired[dict[str, Level] | None]
+    sha256: NotRequired[str]

@@ -19,7 +19,10 @@ from iodyno.core.factor import parameter_of
 from iodyno.loads.base.workloads import workload_of_stored
 from iodyno.store.older_names import in_present_words
 from iodyno.store.schema import BACKGROUND, BACKGROUNDS, CAMPAIGN, MANIFEST, SCHEMA_VERSION, TRIALS
+from iodyno.store.seal import unsealed
 
+_SEALED_SINCE = 7
+"""Version from which on both files end with their seal."""
 _NUMBERS = ("size", "duration", "count", "rate", "bit_rate", "share")
 """Kinds of parameters whose levels are numbers, but where they are drawn from a law."""
 _TRIAL_NAME = re.compile(r"[0-9]{5,}-[0-9]+")
@@ -140,7 +143,19 @@ def read_json(path: Path) -> dict[str, Any]:
             where=str(path),
             advice="upgrade: pip install --upgrade iodyno",
         )
-    return in_present_words(value)
+    document = unsealed(value, _SEALED_SINCE)
+    if document is None:
+        raise StoreError(
+            "does not hold what was written (SHA-256 differs)",
+            where=str(path),
+            advice="restore the file"
+            + (
+                ", or repeat the trial with `iodyno run --resume`"
+                if path.name == MANIFEST
+                else " from a copy of the campaign"
+            ),
+        )
+    return in_present_words(document)
 
 
 def check_levels(folder: Path, manifest: Mapping[str, Any], header: Mapping[str, Any]) -> None:

@@ -414,3 +414,4 @@ class Manifest(TypedDict):
     bystander: NotRequired[Bystander | None]
     bystanders: NotRequired[dict[str, Bystander] | None]
     parts: dict[str, Part]
+    sha256: NotRequired[str]

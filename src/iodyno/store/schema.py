@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-SCHEMA_VERSION = 6
+SCHEMA_VERSION = 7
 """Version of the campaign folder. A reader refuses a newer one. History: `schema/VERSIONS.md`."""
 
 MANIFEST = "manifest.json"

@@ -19,6 +19,7 @@ from typing import Any
 from iodyno.core.errors import StoreError
 from iodyno.store.files import sync_folder, write_file
 from iodyno.store.schema import MANIFEST, PARTIAL, PARTS, SCHEMA_VERSION, part_file
+from iodyno.store.seal import sealed
 from iodyno.store.spool import Spool
 
 RESUME = "`iodyno run --resume`"
@@ -83,7 +84,7 @@ class TrialWriter:
             }
             complete = {"schema_version": SCHEMA_VERSION} | dict(manifest) | {"parts": parts}
             # It also puts the folder on the disk, with the names of all files in it.
-            write_json_atomically(self._partial / MANIFEST, complete)
+            write_document(self._partial / MANIFEST, complete)
             self._partial.rename(self._final)
             sync_folder(self._final.parent)
         return self._final
@@ -104,6 +105,11 @@ class TrialWriter:
         except OSError as error:
             self.discard()
             raise _cannot_write(self._final, error) from error
+
+
+def write_document(path: Path, document: Mapping[str, Any]) -> None:
+    """Replaces a `campaign.json` or `manifest.json`, with its seal. Raises StoreError."""
+    write_json_atomically(path, sealed(document))
 
 
 def write_json_atomically(path: Path, value: Any) -> None:

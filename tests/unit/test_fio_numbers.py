@@ -101,4 +101,4 @@ def test_sizes_are_those_that_fio_moves(kb_base: int, tmp_path: Path) -> None:
         try:
             assert numbers.size(written, kb_base) == bytes_, written
         except ValueError as refused:
-            assert f", which is {bytes_} to fio" in str(refused), written
+            assert f": it is {bytes_} to fio" in str(refused), written

@@ -49,7 +49,7 @@ _OF_STORAGE: Mapping[str, Level] = {
 def experiment(plant: Plant) -> Experiment:
     """The experiment of a plant, without its points."""
     hosts = {name: HostSpec(name, "netns") for name in ("client", "server")}
-    workload = WorkloadSpec(plant.workload, "client", "server", plant.settings)
+    workload = WorkloadSpec(plant.workload, ("client",), ("server",), plant.settings)
     if plant.workload == WORKLOAD.name:
         flowops, extra = plant.script
         text = _SCRIPT.replace("FLOWOPS", flowops).replace("EXTRA", extra)
@@ -58,7 +58,7 @@ def experiment(plant: Plant) -> Experiment:
     if plant.storage:
         hosts = {"client": HostSpec("client", "local")}
         settings = {**_OF_STORAGE, **plant.settings}
-        workload = WorkloadSpec(plant.workload, "client", "client", settings, hosts=("client",))
+        workload = WorkloadSpec(plant.workload, settings=settings, hosts=("client",))
     return Experiment(
         name=_name(plant),
         question=f"Is {plant.label} found?",

@@ -37,7 +37,7 @@ async def open_testbed(workload: str = "stream") -> AsyncIterator[tuple[Testbed,
     if os.geteuid() != 0:
         raise SystemExit("bench: needs root, to make network namespaces")
     hosts = {name: HostSpec(name, "netns") for name in ("client", "server")}
-    experiment = Experiment("bench", "", hosts, WorkloadSpec(workload, "client", "server"), ())
+    experiment = Experiment("bench", "", hosts, WorkloadSpec(workload, ("client",), ("server",)), ())
     async with Testbed(experiment, find_agent()) as testbed:
         reached = {name: access.reached for name, access in testbed.hosts.accesses.items()}
         yield (

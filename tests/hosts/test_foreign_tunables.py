@@ -98,3 +98,18 @@ def test_a_limit_of_cpu_time_is_that_of_the_nearest_control_group_which_has_one(
     finally:
         group.rmdir()
         above.rmdir()
+
+
+def test_limits_of_disks_are_changed_by_the_same_and_those_that_are_none_stay_so() -> None:
+    tunable, place = TURNED["disk_limit"], Place("lo")
+    above = "/sys/fs/cgroup/io.max 8:0 rbps=1 wbps=max riops=max wiops=max"
+    lines = "\n".join(f"/sys/fs/cgroup/a/io.max {line}" for line in (
+        "8:0 rbps=max wbps=1000000 riops=200 wiops=max", "8:16 rbps=max wbps=max riops=max wiops=100"))  # fmt: skip
+    found = tunable.state(place, [Seen(f"{lines}\n{above}\n", None)])
+    assert found.level == 100
+    written = [step["write"] for step in tunable.steps(place, found, 125)]
+    assert {each["file"] for each in written} == {"/sys/fs/cgroup/a/io.max"}
+    assert [each["text"] for each in written] == ["8:0 wbps=1250000", "8:0 riops=250", "8:16 wiops=125"]
+    back = [step["write"]["text"] for step in tunable.undo(place, found)]
+    assert back == ["8:0 wbps=1000000", "8:0 riops=200", "8:16 wiops=100"]
+    assert "no control group limits" in (tunable.state(place, [Seen("", None)]).unsupported or "")

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -168,45 +169,77 @@ OTHERS_WRITES = 'while dd if=/dev/zero of="$1" bs=256k count=4 oflag=direct 2>/d
 """Up to 20 MB/s, past the page cache."""
 
 
-@pytest.mark.skipif(not THROTTLED.is_dir(), reason="control groups of version 1 are not there: blkio")
-def test_a_disk_that_somebody_else_holds_back_is_named(tmp_path: Path) -> None:
-    """What is in flight waits in the control group that the whole command runs in; what others write is not the load's."""
-    number = tmp_path.stat().st_dev
+needs_throttle = pytest.mark.skipif(
+    not THROTTLED.is_dir(), reason="control groups of version 1 are not there: blkio"
+)
+
+
+@contextlib.contextmanager
+def throttled(where: Path) -> Iterator[Path]:
+    """A control group of somebody else's, with what it allows of the disk under `where`."""
+    number = where.stat().st_dev
     group = THROTTLED / f"iodyno-test-{os.getpid()}"
     group.mkdir()
     try:
         for way in ("read", "write"):
             limit = f"{os.major(number)}:{os.minor(number)} 200"
             (group / f"blkio.throttle.{way}_iops_device").write_text(limit, encoding="ascii")
-        words = [
-            "disk",
-            "--target",
-            str(tmp_path / "file"),
-            "--size",
-            "16MiB",
-            "--direct",
-            "--queue-depth",
-            "8",
-        ]
-        words += ["--syscalls", "io_uring", "--seconds", "2", "--json"]
-        other = subprocess.Popen(
-            ["sh", "-c", OTHERS_WRITES, "sh", str(tmp_path / "other")], start_new_session=True
-        )
-        try:
-            ran = subprocess.run(
-                ["sh", "-c", f"echo $$ > {group}/cgroup.procs; exec \"$@\"", "sh", sys.executable, "-m", "iodyno", *words],
-                capture_output=True, text=True, timeout=HUNG_S, cwd=tmp_path,
-            )  # fmt: skip
-        finally:
-            os.killpg(other.pid, signal.SIGKILL)
-            other.wait()
+        yield group
     finally:
         for pid in (group / "cgroup.procs").read_text(encoding="ascii").split():
             (THROTTLED / "cgroup.procs").write_text(pid, encoding="ascii")
         group.rmdir()
+
+
+def disk_within(group: Path, cwd: Path, *options: str) -> Path:
+    """The campaign of a load on a disk, with the whole command in a control group."""
+    words = ["disk", "--target", str(cwd / "file"), "--size", "16MiB", "--direct", "--queue-depth", "8",
+             "--syscalls", "io_uring", *options, "--json"]  # fmt: skip
+    ran = subprocess.run(
+        ["sh", "-c", f"echo $$ > {group}/cgroup.procs; exec \"$@\"", "sh", sys.executable, "-m", "iodyno", *words],
+        capture_output=True, text=True, timeout=HUNG_S, cwd=cwd,
+    )  # fmt: skip
     assert ran.returncode == 0, ran.stderr
-    summary = analyse(read_dataset(tmp_path / json.loads(ran.stdout)["campaign"]))
+    return cwd / str(json.loads(ran.stdout)["campaign"])
+
+
+@needs_throttle
+def test_a_disk_that_somebody_else_holds_back_is_named(tmp_path: Path) -> None:
+    """What is in flight waits in the control group that the whole command runs in; what others write is not the load's."""
+    with throttled(tmp_path) as group:
+        other = subprocess.Popen(
+            ["sh", "-c", OTHERS_WRITES, "sh", str(tmp_path / "other")], start_new_session=True
+        )
+        try:
+            folder = disk_within(group, tmp_path, "--seconds", "2")
+        finally:
+            os.killpg(other.pid, signal.SIGKILL)
+            other.wait()
+    summary = analyse(read_dataset(folder))
     assert summary.points[0].limiter.name.endswith(".disk"), finding_json(summary.points[0].limiter)
+
+
+@needs_throttle
+def test_a_throttle_that_somebody_else_has_set_is_proved_by_changing_it_and_is_as_before(
+    tmp_path: Path,
+) -> None:
+    with throttled(tmp_path) as group:
+        limits = [group / f"blkio.throttle.{way}_iops_device" for way in ("read", "write")]
+        before = [file.read_text(encoding="ascii") for file in limits]
+        folder = disk_within(group, tmp_path, "--seconds", "0.4", "--prove-foreign")
+        assert [file.read_text(encoding="ascii") for file in limits] == before
+    (point,) = analyse(read_dataset(folder)).points
+    (proof,) = [proof for proof in point.limiter.proofs if proof.limiter == "client.disk"]
+    assert (point.limiter.name, proof.verdict) == ("client.disk", "proved"), proof
+    manifests = [
+        json.loads(file.read_text(encoding="utf-8")) for file in folder.glob("trials/*/manifest.json")
+    ]
+    changed = [m for m in manifests if (m["perturbation"] or {}).get("setting") == "client.disk_limit"]
+    found = [m["hosts"]["client"]["tunables"]["disk_limit"] for m in changed]
+    assert {(each["before"], each["obtained"], each["restored"]) for each in found} == {
+        (200, 160, 200),
+        (200, 250, 200),
+    }
 
 
 def test_of_datagrams_a_full_link_is_named_and_no_offered_load_of_which_most_is_lost(tmp_path: Path) -> None:

@@ -103,6 +103,7 @@ def test_the_changes_of_a_resource(
 
 THERE = {
     "client.shaper_rate": 113_000_000, "server.shaper_rate": 33_333_000, "client.cpu_limit": 40,
+    "client.disk_limit": 200,
     "server.tcp_rmem_max": 6_291_456, "client.tcp_rmem_max": 131_072, "client.tcp_wmem_max": 65_536,
 }  # fmt: skip
 

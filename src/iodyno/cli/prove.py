@@ -14,7 +14,7 @@ def asked_proof(prove: str | None) -> bool | Literal["foreign"]:
 
 def proof_options(function: Any) -> Any:
     """The options that ask for a proof: `prove` is `on`, `foreign` or None, as an experiment file has it."""
-    foreign = "--prove, and change what others have set on the hosts too (queues with a rate, limits of TCP, CPU quotas)."
+    foreign = "--prove, and change what others have set on the hosts too (queues with a rate, limits of TCP, CPU and disks)."
     of_foreign = click.option(
         "--prove-foreign", "prove", flag_value="foreign", help=f"{foreign} Restored after each trial."
     )

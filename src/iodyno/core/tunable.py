@@ -48,6 +48,8 @@ TUNABLES: Mapping[str, Parameter] = {
         # of the host's agent
         Parameter("cpu_limit", "count", "CPU time that a control group of somebody else's leaves the host's agent, in"
                   " percent of one CPU.", high=100_000),
+        Parameter("disk_limit", "count", "Operations, or bytes, a second that such a group leaves it of disks; all limits by the"
+                  " same.", high=10**15),
         # of TCP on the host
         Parameter("tcp_rmem_max", "size", "Most that TCP lets a receive buffer grow to by itself.", low=4096,
                   high=_FILE_MOST),

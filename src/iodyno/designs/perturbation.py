@@ -37,7 +37,7 @@ _BUFFER_LEAST = 2048
 _AUTOMATIC = (
     "the kernel sizes that buffer by itself: set {setting} to have it tested, or ask for `prove: foreign`"
 )
-FOREIGN = ("shaper_rate", "cpu_limit", "tcp_rmem_max", "tcp_wmem_max")
+FOREIGN = ("shaper_rate", "cpu_limit", "disk_limit", "tcp_rmem_max", "tcp_wmem_max")
 """Tunables of what others have set, which `prove: foreign` lets a trial change."""
 _KBIT = 1000
 """Resolution at which tc(8) tells a rate, in bit/s."""
@@ -209,10 +209,10 @@ def _connections(case: _Case) -> tuple[Perturbation, ...] | str:
 
 
 def _disk(case: _Case) -> tuple[Perturbation, ...] | str:
-    """The device as the lab has throttled it, faster and slower; else throttled to less than it could do."""
+    """The device as the lab or somebody else has throttled it, faster and slower; else throttled to less than it could do."""
     if not case.alone:
         return "no setting of the lab changes that resource"
-    found = case.number("device_limit")
+    found = case.number("device_limit") or case.foreign("disk_limit")
     if found is not None:
         return case.scaled(found, 1.25), case.scaled(found, 0.8)
     if case.device_per_s is None:
@@ -381,11 +381,12 @@ def plan(
 
 
 def _of_limiter(experiment: Experiment, host: str, there: Mapping[str, Level]) -> dict[str, Level]:
-    """The tunables that a limiter of the host (or of none) may be tested by: buffers of their ends, its own CPU time."""
+    """The tunables that a limiter of the host (or of none) may be tested by: buffers of their ends, its CPU time and disks."""
     ends = {
         "tcp_rmem_max": experiment.workload.receivers,
         "tcp_wmem_max": experiment.workload.senders,
         "cpu_limit": (host,),
+        "disk_limit": (host,),
     }
     return {
         name: level

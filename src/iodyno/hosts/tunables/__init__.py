@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from iodyno.hosts.tunables.blanking import Blanking
 from iodyno.hosts.tunables.coalesce_receive import CoalesceReceive
 from iodyno.hosts.tunables.cpu_limit import CpuLimit
+from iodyno.hosts.tunables.disk_limit import DiskLimit
 from iodyno.hosts.tunables.link import LinkAttribute
 from iodyno.hosts.tunables.offload import Offload
 from iodyno.hosts.tunables.qdisc import QueueingDiscipline
@@ -54,6 +55,7 @@ TURNED: Mapping[str, Tunable] = {
         QueueingDiscipline(),
         ShaperRate(),
         CpuLimit(),
+        DiskLimit(),
         # The last of three numbers. A buffer that a program set itself is not bound by it.
         Sysctl("tcp_rmem_max", "net/ipv4/tcp_rmem", field=2),
         Sysctl("tcp_wmem_max", "net/ipv4/tcp_wmem", field=2),

@@ -10,25 +10,12 @@ from dataclasses import dataclass
 
 from iodyno.core.workload import Level
 from iodyno.hosts.guard import Look, Seen, Step
+from iodyno.hosts.tunables.groups import nearest
 from iodyno.hosts.tunables.tunable import Place, Scope, State, write
 
-_NEAREST = r"""
-look() {
-  at=$1$2
-  while [ "${#at}" -ge "${#1}" ]; do
-    for file in cpu.max cpu.cfs_quota_us; do
-      [ -f "$at/$file" ] && echo "$at/$file $(cat "$at/$file") $(cat "$at/cpu.cfs_period_us" 2>/dev/null)"
-    done
-    at=${at%/*}
-  done
-}
-while IFS=: read -r _ kinds path; do
-  case ",$kinds," in
-    ,,) look /sys/fs/cgroup "$path"; look /sys/fs/cgroup/unified "$path";;
-    *,cpu,*) look "/sys/fs/cgroup/cpu" "$path";;
-  esac
-done < /proc/self/cgroup
-"""
+_EACH = """for file in cpu.max cpu.cfs_quota_us; do
+  [ -f "$at/$file" ] && echo "$at/$file $(cat "$at/$file") $(cat "$at/cpu.cfs_period_us" 2>/dev/null)"
+done"""
 _LIMITED = re.compile(r"(?P<file>/\S+) (?P<quota>[0-9]+) (?P<period>[0-9]+)")
 
 
@@ -41,7 +28,7 @@ class CpuLimit:
 
     def looks(self, place: Place) -> list[Look]:
         """Limits of the group of whoever looks, and of those above it."""
-        return [{"run": ["sh", "-c", _NEAREST]}]
+        return [nearest("cpu", _EACH)]
 
     def state(self, place: Place, seen: Sequence[Seen]) -> State:
         """The nearest limit."""

@@ -30,7 +30,7 @@ TEST_AGENT := $(CURDIR)/$(VENV)/agent/iodyno-agent
 PROGRAMS := iodyno-agent iodyno-heat
 PYTEST := IODYNO_AGENT=$(TEST_AGENT) $(BIN)/python -m pytest
 
-.PHONY: help study test test-build truth lint fuzz faults bench docs schema build sandbox guest clean system system-test system-bench
+.PHONY: help install study test test-build truth lint fuzz faults bench docs schema build sandbox guest clean system system-test system-bench
 
 help:            ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 12
@@ -94,6 +94,10 @@ schema: build $(VENV)/.test                 ## write the schemas of the wire and
 	cd agent && IODYNO_UPDATE=1 cargo test --locked --quiet -p iodyno-core --test golden
 
 build: $(VENV)/.study                       ## the agent and the `iodyno` command in .venv
+
+install: build                              ## put the `iodyno` command of this checkout into ~/.local/bin
+	mkdir -p $(HOME)/.local/bin
+	ln -sf $(CURDIR)/$(BIN)/iodyno $(HOME)/.local/bin/iodyno
 
 sandbox:                                    ## build runsc (gVisor) into ~/.cache/iodyno, for the level sandbox of path
 	@command -v go >/dev/null || { echo "go is missing: install Go 1.24 or newer, or put a runsc into the PATH" >&2; exit 1; }

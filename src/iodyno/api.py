@@ -20,6 +20,7 @@ from iodyno.core.design import Design, PlannedTrial
 from iodyno.core.errors import StoreError, TrialError
 from iodyno.core.experiment import Experiment
 from iodyno.core.warnings import Warning
+from iodyno.formats import shipped
 from iodyno.formats.experiment_file import experiment_text, parse_experiment, read_experiment
 from iodyno.formats.tunable_sections import refuse_unknown
 from iodyno.loads.base.campaign import load_for
@@ -120,8 +121,10 @@ class Campaign(CampaignFrames):
 
 
 def read(file: Folder, *, quick: bool = False) -> Experiment:
-    """Read an experiment file; with `quick` its shorter form. Raises ExperimentError with all that is wrong in it."""
-    return read_experiment(str(file), quick=quick)
+    """Read an experiment file, or `study:NAME` of those that ship; with `quick` its shorter form. Raises ExperimentError with all
+    that is wrong in it.
+    """
+    return read_experiment(shipped.path_of(str(file)), quick=quick)
 
 
 def plan(experiment: Experiment) -> Design:

@@ -8,13 +8,14 @@ from typing import Any
 import click
 
 from iodyno.cli import design_options, storage_files, uperf
+from iodyno.cli.experiment_argument import experiment_argument
 from iodyno.core.errors import ExperimentError
 from iodyno.core.experiment import Experiment
 from iodyno.core.factor import parameter_of
 
 
 @click.command(name="check")
-@click.argument("file")
+@experiment_argument
 @click.option("--quick", is_flag=True, help="Look at the quick form.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @uperf.setting

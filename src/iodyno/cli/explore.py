@@ -11,6 +11,7 @@ import click
 
 from iodyno.cli.again import again as command_again
 from iodyno.cli.design_options import plan_of
+from iodyno.cli.experiment_argument import experiment_argument
 from iodyno.cli.share import SHARE
 from iodyno.cli.stderr import to_stderr
 from iodyno.core.errors import ExperimentError, TrialError
@@ -27,7 +28,7 @@ LEAST = 0.05
 
 
 @click.command(name="explore")
-@click.argument("file")
+@experiment_argument
 @click.option(
     "--outcome",
     help="What is looked at (default: the cost that the experiment names first, else the sender's).",

@@ -56,6 +56,7 @@ COMMANDS = (
     CommandEntry(
         "restore", "iodyno.cli.restore:command", "Restore what a lab that is gone left set on a host."
     ),
+    CommandEntry("studies", "iodyno.cli.studies:command", "List the experiments that ship."),
     CommandEntry("schema", "iodyno.cli.schema:command", "Print the JSON Schema of an experiment file."),
     CommandEntry("completion", "iodyno.cli.completion:command", "Print the completion script of a shell."),
 )

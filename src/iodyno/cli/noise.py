@@ -10,6 +10,7 @@ import click
 
 from iodyno.cli.again import again as command_again
 from iodyno.cli.campaign_argument import complete_campaign
+from iodyno.cli.experiment_argument import experiment_argument
 from iodyno.cli.number import NumberRange
 from iodyno.core.errors import ExperimentError, TrialError
 from iodyno.core.experiment import Experiment
@@ -20,7 +21,7 @@ from iodyno.core.workload import Level
 
 
 @click.command(name="noise")
-@click.argument("file")
+@experiment_argument
 @click.option(
     "--point",
     metavar="LEVELS",

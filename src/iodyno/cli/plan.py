@@ -14,6 +14,7 @@ import click
 
 from iodyno.cli import design_options, design_tables
 from iodyno.cli.design_tables import percent
+from iodyno.cli.experiment_argument import experiment_argument
 from iodyno.cli.options import GroupedCommand
 from iodyno.cli.prove import asked_proof, proof_options
 from iodyno.cli.share import SHARE, SHARE_OR_NONE
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 
 @click.command(name="plan", cls=GroupedCommand)
-@click.argument("file")
+@experiment_argument
 @click.option("--quick", is_flag=True, help="Plan the quick form.")
 @proof_options
 @design_options.of_design

@@ -13,6 +13,7 @@ import click
 from iodyno.cli import design_options, storage_files, uperf
 from iodyno.cli.again import again as command_again
 from iodyno.cli.campaign_argument import complete_campaign
+from iodyno.cli.experiment_argument import experiment_argument
 from iodyno.cli.options import GroupedCommand
 from iodyno.cli.prove import asked_proof, proof_options
 from iodyno.cli.signals import named_when_stopped
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 
 @click.command(name="run", cls=GroupedCommand)
-@click.argument("file")
+@experiment_argument
 @click.option("--quick", is_flag=True, help="Run the quick form of the experiment.")
 @click.option(
     "--resume",

@@ -55,10 +55,11 @@ pub struct Histogram {
     pub counts: Vec<u64>,
 }
 
-/// A histogram that many threads add to while one takes snapshots.
+/// A histogram that many threads add to while one takes snapshots, or one thread alone.
 pub struct Recorder {
     cells: Box<[AtomicU64]>,
     sum_ns: AtomicU64,
+    is_shared: bool,
 }
 
 /// The state of one or more [`Recorder`]s at a moment.
@@ -70,14 +71,24 @@ pub struct Snapshot {
 
 impl Default for Recorder {
     fn default() -> Self {
-        Recorder { cells: (0..BUCKETS).map(|_| AtomicU64::new(0)).collect(), sum_ns: AtomicU64::new(0) }
+        Recorder::of(true)
     }
 }
 
 impl Recorder {
+    /// For many threads, or, without locked instructions, for one alone.
+    #[must_use]
+    pub fn of(is_shared: bool) -> Self {
+        let cells = (0..BUCKETS).map(|_| AtomicU64::new(0)).collect();
+        Recorder { cells, sum_ns: AtomicU64::new(0), is_shared }
+    }
+
     /// Counts one value in nanoseconds.
     #[inline]
     pub fn record(&self, value_ns: u64) {
+        if !self.is_shared {
+            return self.record_alone(value_ns);
+        }
         self.cells[bucket_of(value_ns)].fetch_add(1, Relaxed);
         self.sum_ns.fetch_add(value_ns, Relaxed);
     }
@@ -199,8 +210,9 @@ mod tests {
         fn growth_between_snapshots_adds_up(
             first in prop::collection::vec(any::<u64>(), 0..50).prop_map(|v| v.into_iter().map(|x| x >> 20).collect::<Vec<_>>()),
             second in prop::collection::vec(any::<u64>(), 0..50).prop_map(|v| v.into_iter().map(|x| x >> 20).collect::<Vec<_>>()),
+            is_shared in any::<bool>(),
         ) {
-            let (a, b) = (Recorder::default(), Recorder::default());
+            let (a, b) = (Recorder::of(is_shared), Recorder::default());
             first.iter().for_each(|v| a.record(*v));
             let middle = Snapshot::of([&a, &b]);
             second.iter().for_each(|v| b.record(*v));

@@ -9,7 +9,10 @@ use iodyno_core::script::{Script, Transaction};
 use iodyno_core::units::{Bytes, Nanos};
 use iodyno_sys::lock::locked;
 
-/// chosen: threads share histograms beyond this many (37 KB each); few threads run at a time.
+/// chosen: threads share histograms (37 KB each) where all operations of each would have more than this many; few threads run
+/// at a time. What a thread has alone it counts in without locked instructions, half of its own time in exchanges of 64 bytes.
+const MOST_ALONE: usize = 256;
+/// chosen: and then there are no more of each than this.
 const MOST_SHARDS: usize = 8;
 /// chosen: scripts with more operations than this have one histogram for each, so that memory stays bounded.
 const MANY_OPERATIONS: usize = 100;
@@ -105,11 +108,12 @@ pub(super) struct Recorders {
 }
 
 impl Recorders {
-    fn of(transaction: &Transaction) -> Self {
-        let of_operation = |times: u64| (Recorder::default(), (times > 1).then(Recorder::default));
+    fn of(transaction: &Transaction, is_shared: bool) -> Self {
+        let recorder = || Recorder::of(is_shared);
+        let of_operation = |times: u64| (recorder(), (times > 1).then(recorder));
         Recorders {
-            service: Recorder::default(),
-            paced: transaction.paces().then(Default::default),
+            service: recorder(),
+            paced: transaction.paces().then(|| (recorder(), recorder())),
             operations: transaction
                 .operations
                 .iter()
@@ -141,10 +145,18 @@ impl Tally {
     pub(super) fn new(script: &Script, cpus: usize) -> Self {
         let operations: usize =
             script.transactions().map(|(_, _, transaction)| transaction.operations.len()).sum();
-        let most = if operations > MANY_OPERATIONS { 1 } else { cpus.clamp(1, MOST_SHARDS) };
-        let tally = |transaction: &Transaction, threads: u32| TransactionTally {
-            shards: (0..most.min(threads as usize)).map(|_| Recorders::of(transaction)).collect(),
-            sums: Mutex::new(Sums { passage: Passage::of(transaction), ..Sums::default() }),
+        let threads: usize = script.groups.iter().map(|group| group.threads as usize).sum();
+        let most = match operations {
+            _ if operations * threads <= MOST_ALONE => usize::MAX,
+            _ if operations > MANY_OPERATIONS => 1,
+            _ => cpus.clamp(1, MOST_SHARDS),
+        };
+        let tally = |transaction: &Transaction, threads: u32| {
+            let (threads, shards) = (threads as usize, most.min(threads as usize));
+            TransactionTally {
+                shards: (0..shards).map(|_| Recorders::of(transaction, shards < threads)).collect(),
+                sums: Mutex::new(Sums { passage: Passage::of(transaction), ..Sums::default() }),
+            }
         };
         let groups = script.groups.iter();
         let groups = groups
@@ -256,6 +268,8 @@ impl TransactionTally {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use iodyno_core::script::{Call, FlowOp, Group, Until};
+    use std::collections::BTreeSet;
 
     #[test]
     fn counts_of_threads_add_up_and_keep_the_extremes() {
@@ -268,6 +282,21 @@ mod tests {
         let found = (sum.operations, sum.bytes, sum.begin, sum.end, sum.least, sum.greatest);
         assert_eq!(found, (3, 25, 50, 400, 10, 250));
         assert_eq!(sum.failure_reason.as_deref(), Some("reset"));
+    }
+
+    #[test]
+    fn few_threads_have_histograms_of_their_own_and_many_share_some() {
+        let operations = vec![FlowOp::new(Call::Nop, "nop")];
+        let nop = Transaction { until: Until::Iterations { iterations: 1 }, rate: None, operations };
+        let shards = |threads| {
+            let group = Group { name: String::new(), threads, transactions: vec![nop.clone()] };
+            let tally = Tally::new(&Script { groups: vec![group] }, 2);
+            (0..threads as usize)
+                .map(|at| std::ptr::from_ref(tally.recorders(0, 0, at)))
+                .collect::<BTreeSet<_>>()
+                .len()
+        };
+        assert_eq!((shards(16), shards(256), shards(257)), (16, 256, 2));
     }
 
     #[test]

@@ -116,11 +116,17 @@ pub(crate) struct Counters {
     pub open_loop: Option<OpenLoop>,
 }
 
+/// One a worker, for it alone where there are not too many.
+fn recorders(workers: usize) -> Box<[Recorder]> {
+    let recorders = workers.clamp(1, MOST_RECORDERS);
+    (0..recorders).map(|_| Recorder::of(recorders < workers)).collect()
+}
+
 impl Counters {
     pub(crate) fn new(connections: usize, workers: usize) -> Self {
         Counters {
             cells: (0..connections).map(|_| Cell::default()).collect(),
-            recorders: (0..workers.clamp(1, MOST_RECORDERS)).map(|_| Recorder::default()).collect(),
+            recorders: recorders(workers),
             rare: RareEvents::default(),
             tallies: Box::default(),
             batches: Box::default(),
@@ -138,7 +144,7 @@ impl Counters {
 
     /// Counts messages a call, too.
     pub(crate) fn with_batches(mut self, workers: usize) -> Self {
-        self.batches = (0..workers.clamp(1, MOST_RECORDERS)).map(|_| Recorder::default()).collect();
+        self.batches = recorders(workers);
         self
     }
 

@@ -98,13 +98,14 @@ def test_what_is_shown_right_now_says_why_no_trial_counts(
 ) -> None:
     campaign(tmp_path, rate=1_000, connections=64, lateness_ns=300_000)
     (folder,) = {found.parent for found in tmp_path.rglob("campaign.json")}
+    dataset = read_dataset(folder)
     with pytest.raises(TrialError, match="no trial counts: the generator fell behind"):
-        show(folder, as_json=True)
+        show(folder, dataset, analyse(dataset), as_json=True)
     said = json.loads(capsys.readouterr().out)
     assert all("the generator fell behind" in why for why in said["points"][0]["void"].values())
     assert len(said["points"][0]["void"]) == 4
     with pytest.raises(TrialError):
-        show(folder, as_json=False)
+        show(folder, dataset, analyse(dataset), as_json=False)
     assert "is void: the generator fell behind" in capsys.readouterr().out
 
 

@@ -126,7 +126,7 @@ def test_a_mode_switch_is_no_scaling_curve() -> None:
         ((*KVM[:5], (32, 0)), "invalid value: 0 at load 32; expected rates above 0"),
         ((*KVM[:5], (32, -1)), "-1 at load 32"),
         ((*KVM[:5], (32, math.nan)), "nan at load 32"),
-        (((0, 5), *KVM), "invalid value 0 for --at: expected loads above 0"),
+        (((0, 5), *KVM), "load: invalid value 0: expected loads above 0"),
     ],
 )
 def test_points_that_carry_no_law_are_refused(pairs: Sequence[tuple[float, float]], text: str) -> None:

@@ -252,7 +252,7 @@ def measure_and_show(
         )
         with named_when_stopped(folder):
             dataset, summary = reading[0].result()
-            _show(folder, dataset, summary, as_json=as_json, verbose=verbose)
+            show(folder, dataset, summary, as_json=as_json, verbose=verbose)
     if expect:
         checked = expectations.check(expect, summary.points[0].outcomes)
         expectations.conclude(f"iodyno {experiment.name}", checked, junit)
@@ -266,7 +266,10 @@ def _read(folder: Path) -> tuple[Dataset, CampaignSummary]:
     return dataset, analyse(dataset)
 
 
-def _show(folder: Path, dataset: Dataset, summary: CampaignSummary, *, as_json: bool, verbose: bool) -> None:
+def show(
+    folder: Path, dataset: Dataset, summary: CampaignSummary, *, as_json: bool, verbose: bool = False
+) -> None:
+    """Shows what a campaign of one point found. Raises TrialError where trials are void."""
     from iodyno.report.headline import headline
     from iodyno.report.limiter import finding_json
 

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
+from places import Notes, experiment, run
 
-from iodyno.campaign import testbed
+from iodyno.campaign import testbed, trial
 from iodyno.cli import main as front
 from iodyno.cli import right_now
 from iodyno.core.errors import AccessError, TrialError
+from iodyno.core.factor import Factor
 from iodyno.hosts.access import AgentProgram, AgentStreams
 from iodyno.session import simulated
 
@@ -178,3 +181,24 @@ def test_a_host_of_this_machine_is_not_waited_for(tmp_path: Path, monkeypatch: p
     far = Far(monkeypatch, "00001", refusals=float("inf"))
     assert started(tmp_path)[0] == 3
     assert far.refused == 1
+
+
+def test_a_start_that_comes_too_late_is_armed_further_ahead_and_counts_as_no_attempt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, patience = trial.carry_out, []
+
+    async def late_twice(bed: testbed.Testbed, *more: Any) -> None:
+        patience.append(bed.patience)
+        if len(patience) < 3:
+            raise TrialError("the start was armed with 0 ns left", code="late")
+        await real(bed, *more)
+
+    monkeypatch.setattr("iodyno.campaign.runner.carry_out", late_twice)
+    notes = Notes()
+    outcome = asyncio.run(run(experiment(factors=(Factor("connections", (1,)),)), tmp_path, notes=notes))
+    assert (outcome.finished, outcome.failed) == (1, ())
+    assert patience == [1, 8, 64]
+    (manifest,) = notes.manifests
+    assert (manifest["attempt"], manifest["warnings"]) == (1, [])
+    assert [path.name for path in (outcome.folder / "trials").iterdir()] == ["00000-1"]

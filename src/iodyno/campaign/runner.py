@@ -328,7 +328,9 @@ class _Campaign:
     async def execute(self, testbed: Testbed, planned: PlannedTrial, watcher: Watcher) -> None:
         """One trial with its retries; a failure that stays is in the ledger."""
         before = self._ledger.entries()[planned.order].attempt
-        for attempt in range(before + 1, before + 2 + self._experiment.limits.retries):
+        attempt = before + 1
+        while attempt <= before + 1 + self._experiment.limits.retries:
+            may_wait_longer = testbed.can_wait_longer
             self._ledger.mark(planned.order, "running", attempt)
             watcher.on_trial_start(planned, attempt)
             try:
@@ -342,6 +344,8 @@ class _Campaign:
             if failure.code in CERTAIN:
                 # A second later it fails in the same way.
                 return
+            # A start that came too late measured nothing: it is armed further ahead, and counts as no attempt.
+            attempt += not (failure.code == "late" and may_wait_longer)
 
     async def _attempt(
         self, testbed: Testbed, planned: PlannedTrial, attempt: int, first: int, watcher: Watcher
@@ -375,6 +379,9 @@ class _Campaign:
                 await carry_out(testbed, name, settings, windows, account, keep, writer.add_profile)
             except TrialError as error:
                 failure = self.load.classified(error)
+                if failure.code == "late" and testbed.can_wait_longer:
+                    writer.discard()
+                    return failure
             self._look_at_wall_clock(account)
             manifest = {
                 "trial": name,

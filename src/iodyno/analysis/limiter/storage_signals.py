@@ -17,6 +17,9 @@ from iodyno.loads.disk.analysis import classes, devices, roles
 _LOOKS_LEAST = 40
 """Threads looked at from which on shares of where they were count (chosen: a share is then known to 0.16 at worst)."""
 
+_OTHERS_FROM = 2
+"""Times what the load moves from which on the device works for others, too (chosen: more of it is theirs than the load's)."""
+
 IN_DEVICE_LEAST = 0.5
 """`in_device` from which on the device is what is waited for (chosen: more is in it than above it)."""
 _NONE_LEAST = 20
@@ -55,7 +58,8 @@ def device_depth(view: View) -> Signal:
 def in_device(view: View) -> Signal:
     """Operations in flight at the device over those that the load has in flight (Little's law): what is missing waits above the
     device, as in a control group that holds it back. Only where the device moves what the load does: half as much to twice. A
-    direction that the load does not move is that of others, such as the kernel's writing back: it is left out.
+    direction that the load does not move is that of others, such as the kernel's writing back, and so is an interval in which
+    the device moves more than twice what the load does: they are left out, where they are no more than half of all.
     """
     if has_roles(view):
         return absent("experiment", "a server lies between the load and the device")
@@ -63,15 +67,20 @@ def in_device(view: View) -> Signal:
     # Operations of a file program have names of their own: both directions may be the load's.
     ways = [way for way, bytes_per_s in by_way.items() if bytes_per_s] or list(by_way)
     moved = sum(by_way[way] or 0.0 for way in ways) or classes.bytes_per_s(view.trial).value
-    at_device = [devices.per_second(view.trial, view.host.name, f"disk.{way}_bytes") for way in ways]
-    if not moved or any(way.value is None for way in at_device):
-        return absent(devices.SENSOR, at_device[0].missing or "the load moved nothing")
-    if not 0.5 <= sum(way.value or 0.0 for way in at_device) / moved <= 2:
+    if not moved:
+        return absent(devices.SENSOR, "the load moved nothing")
+    at_device = _of_device(view, *(f"disk.{way}_bytes" for way in ways))
+    in_flight_at_device = _of_device(view, *(f"disk.{way}_ns" for way in ways))
+    if not at_device.values:
+        return at_device
+    own = {
+        index: rate * 1e9 for index, rate in at_device.values.items() if rate * 1e9 <= _OTHERS_FROM * moved
+    }
+    if len(own) < len(at_device.values) / 2 or fmean(own.values()) < moved / _OTHERS_FROM:
         return absent(devices.SENSOR, "what the load moves is not what the device moves")
     done, time_ns = classes.operations_per_s(view.trial).value, classes.service_time_mean(view.trial).value
     in_flight = done * time_ns / 1e9 if done and time_ns else None
-    depth = devices.depth(view.trial, view.host.name, ways).value
-    ratio = depth / in_flight if in_flight and depth is not None else None
+    ratio = fmean(in_flight_at_device.values[index] for index in own) / in_flight if in_flight else None
     return signals.of_window(view.host, ratio, f"{devices.SENSOR}, records", "nothing was in flight")
 
 

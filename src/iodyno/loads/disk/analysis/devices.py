@@ -59,10 +59,9 @@ def busy_ratio(trial: Trial, name: str) -> Measured:
     return share(found, _TICK_NS / span_ns) if span_ns else found
 
 
-def depth(trial: Trial, name: str, ways: Sequence[str] = ("read", "write")) -> Measured:
-    """Operations of these directions in flight on average, a flush as one write: the time of all of them over the time (Little's
-    law)."""
-    return _of_device(trial, name, [f"disk.{way}_ns" for way in ways], 1.0)
+def depth(trial: Trial, name: str) -> Measured:
+    """Reads and writes in flight on average, a flush as one write: the time of all of them over the time (Little's law)."""
+    return _of_device(trial, name, IN_FLIGHT, 1.0)
 
 
 def operations_per_s(trial: Trial, name: str) -> Measured:

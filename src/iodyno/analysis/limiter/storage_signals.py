@@ -58,8 +58,8 @@ def device_depth(view: View) -> Signal:
 def in_device(view: View) -> Signal:
     """Operations in flight at the device over those that the load has in flight (Little's law): what is missing waits above the
     device, as in a control group that holds it back. Only where the device moves what the load does: half as much to twice. A
-    direction that the load does not move is that of others, such as the kernel's writing back, and so is an interval in which
-    the device moves more than twice what the load does: they are left out, where they are no more than half of all.
+    direction that the load does not move is that of others, such as the kernel's writing back, and is left out. Where the device
+    moves more in all, so are intervals in which it moves more than twice what the load does, if they are no more than half.
     """
     if has_roles(view):
         return absent("experiment", "a server lies between the load and the device")
@@ -73,10 +73,10 @@ def in_device(view: View) -> Signal:
     in_flight_at_device = _of_device(view, *(f"disk.{way}_ns" for way in ways))
     if not at_device.values:
         return at_device
-    own = {
-        index: rate * 1e9 for index, rate in at_device.values.items() if rate * 1e9 <= _OTHERS_FROM * moved
-    }
-    if len(own) < len(at_device.values) / 2 or fmean(own.values()) < moved / _OTHERS_FROM:
+    own = {index: rate * 1e9 for index, rate in at_device.values.items()}
+    if fmean(own.values()) > _OTHERS_FROM * moved:
+        own = {index: rate for index, rate in own.items() if rate <= _OTHERS_FROM * moved}
+    if 2 * len(own) < len(at_device.values) or fmean(own.values()) < moved / _OTHERS_FROM:
         return absent(devices.SENSOR, "what the load moves is not what the device moves")
     done, time_ns = classes.operations_per_s(view.trial).value, classes.service_time_mean(view.trial).value
     in_flight = done * time_ns / 1e9 if done and time_ns else None

@@ -303,6 +303,7 @@ def show(
 
 def _show_all(summary: CampaignSummary) -> None:
     """Every outcome with its interval, the evidence for the limiter, how intervals were had, and all warnings."""
+    from iodyno.report.headline import estimate_text
     from iodyno.report.limiter import sentence
     from iodyno.report.void import MARK, is_void
 
@@ -311,7 +312,7 @@ def _show_all(summary: CampaignSummary) -> None:
     rows = [
         (name, value + (MARK if is_void(point, name) else ""), interval)
         for name in summary.asked
-        for value, interval in (shown(point.outcomes[name], name),)
+        for value, interval in (estimate_text(point.outcomes[name], name),)
     ]
     widths = [max(len(row[column]) for row in rows) for column in range(3)]
     for name, value, interval in rows:
@@ -334,36 +335,6 @@ def _refuse_void(folder: Path, void: Mapping[str, str], finished: int, advice: s
         else "no trial counts"
     )
     raise TrialError(f"{count}: {why}", where=str(folder / "trials" / name), advice=advice)
-
-
-def shown(estimate: Estimate, name: str = "") -> tuple[str, str]:
-    """The estimate in the unit that people read it in, and its interval in the same unit, to four figures.
-
-    >>> shown(Estimate(23.4e9, 23.1e9, 23.7e9, 3, "bit/s", "t"))
-    ('23.4 Gbit/s', '[23.1, 23.7]')
-    >>> shown(Estimate(32_930.0, 31_000.0, 34_860.0, 10, "ns", "t"))
-    ('32.93 us', '[31, 34.86]')
-    """
-    # Imported here: not needed while the load is on.
-    from iodyno.report.numbers import scale_of
-
-    if estimate.estimate is None:
-        return "missing", f"({estimate.missing})"
-    scale = scale_of(estimate.estimate, estimate.unit, name)
-    value = f"{_figures(estimate.estimate / scale.factor)} {scale.unit}".rstrip()
-    if estimate.low is None or estimate.high is None:
-        return value, "(no interval)"
-    low, high = (_figures(bound / scale.factor) for bound in (estimate.low, estimate.high))
-    return value, f"[{low}, {high}]"
-
-
-def _figures(value: float) -> str:
-    """Four figures, never an exponent for what is large.
-
-    >>> _figures(32_930.4), _figures(0.03125), _figures(12.0), _figures(1234.5)
-    ('32,930', '0.03125', '12', '1,234')
-    """
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
 
 
 def _methods(methods: Mapping[str, str]) -> list[str]:

@@ -66,7 +66,7 @@ def read_experiment(
     section `design`, also in the text that is kept. Raises ExperimentError.
     """
     file = pathlib.Path(path)
-    advice = "name an experiment file, such as one of studies/, or make one with `iodyno init`"
+    advice = "name an experiment file, such as study:tcp-transmit (`iodyno studies`), or make one with `iodyno init`"
     try:
         if str(path) == "-":
             raw = sys.stdin.buffer.read(yaml_document.MAX_BYTES + 1)

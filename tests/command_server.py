@@ -149,9 +149,9 @@ def _carry_out(client: socket.socket) -> None:
     code: object = 0
     try:
         if kind == "iodyno":
-            from iodyno.__main__ import main
+            from iodyno.__main__ import run
 
-            main()
+            code = run()
         else:
             sys.argv = ["-c", *rest[1:count]]
             exec(compile(rest[0], "<string>", "exec"), {"__name__": "__main__"})

@@ -70,12 +70,14 @@ async def run_campaign(
     program: AgentProgram | None = None,
     destroy: Collection[str] = (),
     remove_targets: bool = False,
+    ahead: Callable[[], None] = lambda: None,
     stored: Callable[[], None] = lambda: None,
 ) -> CampaignOutcome:
     """Executes what the strategies ask for, one after the other, and is not finished yet, into `folder`, which exists.
 
     `destroy`: targets of a load on disks whose content may be lost. `remove_targets`: the files that were laid out go when
-    the campaign is complete. `stored` is called when all is on the disk, while the agents are still there.
+    the campaign is complete. `ahead` is called in a thread when the last measured window is over, and the idle machine is
+    measured when it has returned; `stored` when all is on the disk, while the agents are still there.
     Raises AccessError, PreflightError and StoreError; a trial that fails is kept, retried within the limit and then
     left, and comes up in the outcome. When it is cancelled, everything is removed and the folder can be resumed.
     """
@@ -89,7 +91,7 @@ async def run_campaign(
         _Campaign.begin(experiment, design, folder, None if resume else program) as campaign,
         fed(folder, experiment.name, len(design.trials), campaign.clock) as feed,
     ):
-        campaign.feed, watcher = feed, FedWatcher(watcher, feed)
+        campaign.feed, campaign.ahead, watcher = feed, ahead, FedWatcher(watcher, feed)
         campaign.tell_damaged(watcher)
         course = campaign.begin_course(strategies, watcher)
         pause_ns: int | None = 0
@@ -105,6 +107,8 @@ async def run_campaign(
                 pause_ns = await campaign.execute_all(testbeds, watcher)
                 if pause_ns is None:
                     await campaign.store_idle()
+                    if campaign.gone_ahead:
+                        await campaign.gone_ahead
                     watcher.on_stage("measuring the background again")
                     try:
                         after = await measure_background(testbeds.first, folder, "after", campaign.clock)
@@ -135,6 +139,8 @@ class _Campaign:
         self.cut: AccessError | None = None
         self.feed: Feed | None = None
         self.idle: Background | None = None
+        self.ahead: Callable[[], None] = lambda: None
+        self.gone_ahead: asyncio.Future[None] | None = None
 
     @classmethod
     def begin(
@@ -357,6 +363,7 @@ class _Campaign:
         if change and change.setting and change.after is not None:
             settings[change.setting] = change.after
         account, failure = Account(), None
+        last = planned.order + 1 == len(self._design.trials)
         if attempt > first:
             account.warning(
                 WarningCode.RETRIED, f"attempt {attempt}: the one before failed, see its manifest"
@@ -373,6 +380,8 @@ class _Campaign:
                 self.feed.record(name, host, place, record.payload)
             if host in account.hosts:
                 watcher.on_progress(host, record.progress)
+            if last and record.progress["end_ns"] >= windows.load_ns - windows.drain_ns and not self.gone_ahead:
+                self.gone_ahead = asyncio.ensure_future(asyncio.to_thread(self.ahead))
 
         try:
             try:

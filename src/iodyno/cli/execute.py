@@ -57,11 +57,12 @@ def execute(
     program: AgentProgram | None = None,
     destroy: Collection[str] = (),
     remove_targets: bool = False,
+    ahead: Callable[[], None] = lambda: None,
     stored: Callable[[], None] = lambda: None,
     quiet: bool = False,
 ) -> CampaignOutcome:
     """Runs the campaign until its end or a signal, and shows how far it is (`quiet`: on a terminal alone, nothing stays);
-    `again` is the command that goes on with it. `stored` is called when all is on the disk, before the agents are closed.
+    `again` is the command that goes on with it. `ahead` and `stored` are called as `run_campaign` says.
 
     Raises Interrupted on SIGINT, SIGTERM and SIGHUP, when everything is removed. A second SIGINT ends the process.
     """
@@ -83,6 +84,7 @@ def execute(
                 program=program,
                 destroy=destroy,
                 remove_targets=remove_targets,
+                ahead=ahead,
                 stored=stored,
             )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import importlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -246,6 +247,7 @@ def measure_and_show(
         folder = measure(
             experiment,
             into,
+            ahead=_import,
             stored=lambda at: reading.append(pool.submit(_read, at)),
             quiet=not verbose,
             **more,
@@ -256,6 +258,12 @@ def measure_and_show(
     if expect:
         checked = expectations.check(expect, summary.points[0].outcomes)
         expectations.conclude(f"iodyno {experiment.name}", checked, junit)
+
+
+def _import() -> None:
+    """Import what `_read` and `show` need, while the load drains and the trial is stored."""
+    for module in ("store.rows", "analysis.dataset", "analysis.summary", "store.documents", "report.headline"):
+        importlib.import_module(f"iodyno.{module}")
 
 
 def _read(folder: Path) -> tuple[Dataset, CampaignSummary]:

@@ -61,7 +61,7 @@ def _measure(pairs: int) -> list[dict[str, object]]:
         commands = {name: [_IODYNO, *_placed(words, file)] for name, (words, _) in _OURS.items()}
         for name in commands:
             if "seconds" in name:
-                commands[name] += ["--into", place]
+                commands[name] += ["-v", "--into", place]  # -v: with the phases by name
         commands |= {
             name: _placed(words, file) for name, (_, words) in _PEERS.items() if shutil.which(words[0])
         }

@@ -380,7 +380,11 @@ class _Campaign:
                 self.feed.record(name, host, place, record.payload)
             if host in account.hosts:
                 watcher.on_progress(host, record.progress)
-            if last and record.progress["end_ns"] >= windows.load_ns - windows.drain_ns and not self.gone_ahead:
+            if (
+                last
+                and record.progress["end_ns"] >= windows.load_ns - windows.drain_ns
+                and not self.gone_ahead
+            ):
                 self.gone_ahead = asyncio.ensure_future(asyncio.to_thread(self.ahead))
 
         try:

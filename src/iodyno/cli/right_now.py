@@ -262,7 +262,13 @@ def measure_and_show(
 
 def _import() -> None:
     """Import what `_read` and `show` need, while the load drains and the trial is stored."""
-    for module in ("store.rows", "analysis.dataset", "analysis.summary", "store.documents", "report.headline"):
+    for module in (
+        "store.rows",
+        "analysis.dataset",
+        "analysis.summary",
+        "store.documents",
+        "report.headline",
+    ):
         importlib.import_module(f"iodyno.{module}")
 
 

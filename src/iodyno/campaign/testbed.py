@@ -80,7 +80,7 @@ class Testbed:
         self.targets: dict[str, dict[str, Any]] = {}
         self.patience = 1
         self.tell: Callable[[str], None] = lambda text: None
-        self.tunables = TestbedTunables({}, program, {}, {}, "")
+        self.tunables = TestbedTunables({}, program, {}, {}, lambda host: (), "")
 
     async def __aenter__(self) -> Self:
         """Opens every host and starts an agent on it. Raises AccessError, and PreflightError where CPUs are asked for that it has
@@ -347,7 +347,16 @@ class Testbed:
         }
         # What is set of a host with a kernel of its own is set outside, on the device that carries its data.
         machines = {**self.hosts.accesses, **self.hosts.observers}
-        return TestbedTunables(machines, self.program, self.cpus, peers, self.experiment.name)
+        return TestbedTunables(machines, self.program, self.cpus, peers, self._disks_of, self.experiment.name)
+
+    def _disks_of(self, host: str) -> list[str]:
+        """The disks under the targets of a host, as far as these are made ready."""
+        own = "" if self.on_this_machine(host) else f"{host}:"
+        return [
+            str(known["device"])
+            for place, known in self.targets.items()
+            if place.startswith(own) and known.get("device")
+        ]
 
     def _share_cpus(self) -> None:
         """Gives each host its CPUs. Hosts with one boot id are one machine, however they are reached."""

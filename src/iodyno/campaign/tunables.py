@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import os
 import platform
-from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -55,7 +56,8 @@ class _Shared:
 class TestbedTunables:
     """The tunables of all hosts of a campaign. Guards are started when the first tunable is asked for, and stay.
 
-    `peers`: by host, the address of the other end, which tells the device that carries the data.
+    `peers`: by host, the address of the other end, which tells the device that carries the data; `disks`: those under its
+    targets.
     """
 
     def __init__(
@@ -64,9 +66,11 @@ class TestbedTunables:
         program: AgentProgram,
         cpus: Mapping[str, tuple[int, ...]],
         peers: Mapping[str, str | None],
+        disks: Callable[[str], Iterable[str]],
         owner: str,
     ) -> None:
         self._accesses, self._program, self._cpus, self._peers = accesses, program, cpus, peers
+        self._disks = disks
         self._owner = f"{owner} (process {os.getpid()} on {platform.node()})"
         self._shared: list[_Shared] = []
         self.warnings: list[Warning] = []
@@ -85,13 +89,22 @@ class TestbedTunables:
                 same.hosts.append(name)
                 await guard.close()
                 continue
-            tunables = HostTunables(guard, cpus=self._cpus[name], peer=self._peers[name])
-            self._shared.append(_Shared([name], tunables))
+            hosts = [name]
+            tunables = HostTunables(
+                guard,
+                cpus=self._cpus[name],
+                peer=self._peers[name],
+                disks=functools.partial(self._disks_of, hosts),
+            )
+            self._shared.append(_Shared(hosts, tunables))
             try:
                 found = await guard.claim(self._owner)
             except GuardLostError as error:
                 raise AccessError(**_lost(error)) from error
             self._note_leftovers(name, found)
+
+    def _disks_of(self, hosts: Sequence[str]) -> list[str]:
+        return [disk for host in hosts for disk in self._disks(host)]
 
     async def there(self, names: Iterable[str]) -> dict[str, Level]:
         """Read the levels of these tunables on the hosts that have them, named like `server.shaper_rate`. Raises AccessError."""

@@ -26,8 +26,13 @@ network, the way to the lab says more: it may have no default route.
     metavar="NAME",
     help="Network device (default: that of the default route; elsewhere that of the way to the lab).",
 )
+@click.option(
+    "--disk",
+    metavar="NAME",
+    help="Disk, or part of one, such as sda (default: none; tunables of disks are left out).",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def command(host: str, device: str | None, as_json: bool) -> None:
+def command(host: str, device: str | None, disk: str | None, as_json: bool) -> None:
     """Show the tunables of a host: value, range, and why one cannot be set there. Changes nothing. To set them needs root.
 
     Tunables are set by an experiment: `tunables: {server: {mtu: 9000}}`, or as factors such as `server.mtu: [1500, 9000]`.
@@ -36,6 +41,7 @@ def command(host: str, device: str | None, as_json: bool) -> None:
     Examples:
       iodyno tunables
       iodyno tunables --device lo
+      iodyno tunables --disk nvme0n1
       iodyno tunables --host root@server --device eth1
       iodyno tunables --json | jq '.tunables[] | select(.unsupported)'
     """
@@ -44,7 +50,7 @@ def command(host: str, device: str | None, as_json: bool) -> None:
     from iodyno.report.tables import Cell, Column, Table
     from iodyno.report.text_table import plain
 
-    place, states, may_set = asyncio.run(_read(host, device))
+    place, states, may_set = asyncio.run(_read(host, device, disk))
     if as_json:
         tunables = [_values(name, state) for name, state in states.items()]
         content = {"host": host, "device": place.device, "needs_root": not may_set, "tunables": tunables}
@@ -58,7 +64,7 @@ def command(host: str, device: str | None, as_json: bool) -> None:
     )
 
 
-async def _read(host: str, device: str | None) -> tuple[Place, dict[str, State], bool]:
+async def _read(host: str, device: str | None, disk: str | None) -> tuple[Place, dict[str, State], bool]:
     """The place, the tunables there, and whether the account there may set them."""
     from iodyno.cli.host_argument import access_of
     from iodyno.hosts.guard import Guard, GuardLostError
@@ -70,9 +76,11 @@ async def _read(host: str, device: str | None) -> tuple[Place, dict[str, State],
     try:
         guard = await Guard.start(access, find_agent())
         try:
-            tunables = HostTunables(guard, peer=access.reached.lab_address or _SOMEWHERE, device=device)
+            peer, disks = access.reached.lab_address or _SOMEWHERE, (disk,) if disk else ()
+            tunables = HostTunables(guard, peer=peer, device=device, disks=lambda: disks)
             place = await tunables.place()
-            return place, await tunables.read(TURNED, place), await guard.may_set()
+            names = [name for name, tunable in TURNED.items() if disk or tunable.scope != "disk"]
+            return place, await tunables.read(names, place), await guard.may_set()
         except GuardLostError as error:
             raise AccessError(f"the guard ended: {error}", where=f"host {host}") from error
         finally:

@@ -70,6 +70,26 @@ TUNABLES: Mapping[str, Parameter] = {
                   low=0, high=10**9),
         Parameter("netdev_max_backlog", "count", "Packets that wait for a CPU they were steered to.", high=10**7),
         Parameter("netdev_budget", "count", "Packets of one round of receive processing.", high=10**6),
+        # of the disks under the host's targets
+        Parameter("io_scheduler", "word", "Scheduler of the disk's requests: none, mq-deadline, kyber, bfq."),
+        Parameter("nr_requests", "count", "Requests of each queue of the disk that wait at most.", high=10**6),
+        Parameter("read_ahead", "size", "Most that the page cache reads ahead (read_ahead_kb).", low=0, high=2**30),
+        Parameter("max_sectors", "size", "Largest request that the kernel makes (max_sectors_kb).", low=1024, high=2**30),
+        Parameter("rq_affinity", "count", "A request ends where its interrupt is (0), near the CPU that asked (1), or on it"
+                  " (2).", low=0, high=2),
+        Parameter("nomerges", "count", "Neighbouring requests are joined always (0), where that is cheap (1), or never (2).",
+                  low=0, high=2),
+        Parameter("wbt_latency", "duration", "Writing back is throttled where reads take longer (wbt_lat_usec); 0: it is not.",
+                  low=0, high=10**10),
+        # of the whole machine
+        Parameter("dirty_bytes", "size", "Pages that wait to be written back, from which on writers wait.", low=8192, high=2**50),
+        Parameter("dirty_ratio", "count", "The same in percent of the memory.", low=0, high=100),
+        Parameter("dirty_background_bytes", "size", "Pages that wait, from which on the kernel writes back.", low=4096,
+                  high=2**50),
+        Parameter("dirty_background_ratio", "count", "The same in percent of the memory.", low=0, high=100),
+        Parameter("dirty_expire", "duration", "Age at which a page is written back.", low=0, high=10**13),
+        Parameter("dirty_writeback", "duration", "Time between looks for such pages; 0: never.", low=0, high=10**13),
+        Parameter("swappiness", "count", "How readily memory of programs is swapped out, not the page cache.", low=0, high=200),
     )
 }  # fmt: skip
 """Every tunable, by name."""

@@ -7,7 +7,9 @@ from collections.abc import Mapping
 from iodyno.hosts.tunables.blanking import Blanking
 from iodyno.hosts.tunables.coalesce_receive import CoalesceReceive
 from iodyno.hosts.tunables.cpu_limit import CpuLimit
+from iodyno.hosts.tunables.dirty_limit import DirtyLimit
 from iodyno.hosts.tunables.disk_limit import DiskLimit
+from iodyno.hosts.tunables.disk_queue import DiskQueueFile
 from iodyno.hosts.tunables.link import LinkAttribute
 from iodyno.hosts.tunables.offload import Offload
 from iodyno.hosts.tunables.qdisc import QueueingDiscipline
@@ -70,6 +72,21 @@ TURNED: Mapping[str, Tunable] = {
         Sysctl("busy_read", "net/core/busy_read", scope="machine", unit=1000),
         Sysctl("netdev_max_backlog", "net/core/netdev_max_backlog", scope="machine"),
         Sysctl("netdev_budget", "net/core/netdev_budget", scope="machine"),
+        # `blk_mq_init_sched` and `wbt_enable_default`; `blk_apply_bdi_limits`.
+        DiskQueueFile("io_scheduler", "scheduler", kind=str, moves=("nr_requests", "wbt_lat_usec")),
+        DiskQueueFile("nr_requests", "nr_requests"),
+        DiskQueueFile("max_sectors", "max_sectors_kb", unit=1024, moves=("read_ahead_kb",)),
+        DiskQueueFile("read_ahead", "read_ahead_kb", unit=1024),
+        DiskQueueFile("rq_affinity", "rq_affinity"),
+        DiskQueueFile("nomerges", "nomerges"),
+        DiskQueueFile("wbt_latency", "wbt_lat_usec", unit=1000),
+        DirtyLimit("dirty_bytes", "dirty_bytes", "dirty_ratio"),
+        DirtyLimit("dirty_ratio", "dirty_ratio", "dirty_bytes"),
+        DirtyLimit("dirty_background_bytes", "dirty_background_bytes", "dirty_background_ratio"),
+        DirtyLimit("dirty_background_ratio", "dirty_background_ratio", "dirty_background_bytes"),
+        Sysctl("dirty_expire", "vm/dirty_expire_centisecs", scope="machine", unit=10**7),
+        Sysctl("dirty_writeback", "vm/dirty_writeback_centisecs", scope="machine", unit=10**7),
+        Sysctl("swappiness", "vm/swappiness", scope="machine"),
     )
 }
 """Every tunable, in the order in which they are set; they are restored in the opposite one.

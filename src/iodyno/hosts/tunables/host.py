@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 
 from iodyno.core.errors import AccessError
@@ -16,6 +16,8 @@ from iodyno.hosts.tunables import TURNED
 from iodyno.hosts.tunables.tunable import Place, State, first_json, parameter
 
 _DEVICE = re.compile(r"[A-Za-z0-9_.-]{1,15}")
+_DISK = re.compile(r"[A-Za-z0-9_.!-]{1,64}")
+_BLOCK = "/sys/class/block"
 _CARRIER_TIMEOUT_S = 15.0
 """Time that a link may take to come up again after a tunable (chosen: adapters negotiate for some seconds)."""
 
@@ -47,29 +49,58 @@ class Setting:
 class HostTunables:
     """Reads, sets and restores the tunables of one host through its guard.
 
-    `peer`: address by which the device is found that carries the data; None: `device` says it.
+    `peer`: address by which the device is found that carries the data; None: `device` says it. `disks`: names of the disks, or
+    parts of one, under the host's targets, as they are when a tunable is read.
     """
 
     def __init__(
-        self, guard: Guard, *, cpus: Iterable[int] = (), peer: str | None = None, device: str | None = None
+        self,
+        guard: Guard,
+        *,
+        cpus: Iterable[int] = (),
+        peer: str | None = None,
+        device: str | None = None,
+        disks: Callable[[], Iterable[str]] = tuple,
     ) -> None:
         self.guard = guard
         self._cpus = tuple(cpus)
         self._peer = peer
         self._device = device
+        self._disks = disks
         self._set: dict[str, tuple[State, Setting]] = {}
         self._place: Place | None = None
         """Place at which tunables are set."""
 
-    async def place(self) -> Place:
-        """Device and CPUs as they are now. Raises AccessError when no device leads to the other host."""
+    async def place(self, names: Iterable[str] = TURNED) -> Place:
+        """Device, CPUs and disks as they are now. Raises AccessError when no device leads to the other host and one of these
+        tunables is of a device.
+        """
         route: Look = {"run": ["ip", "-j", "route", "get", self._peer or "192.0.2.1"]}
         cpus: Look = {"file": "/sys/devices/system/cpu/online"}
-        found, online = await self.guard.look([route, cpus])
+        disks = [disk for disk in self._disks() if _DISK.fullmatch(disk)]
+        files: list[Look] = [
+            {"file": f"{_BLOCK}/{disk}/{file}"} for disk in disks for file in ("dev", "partition")
+        ]
+        found, online, *about = await self.guard.look([route, cpus, *files])
+        queues = []
+        for disk, there, partition in zip(disks, about[::2], about[1::2], strict=True):
+            if there.error:
+                where, advice = f"host {self.guard.name}", "`lsblk` shows the disks of a host"
+                raise AccessError(f"there is no disk {disk}", where=where, advice=advice)
+            queues.append(f"{_BLOCK}/{disk}/queue" if partition.error else f"{_BLOCK}/{disk}/../queue")
         device = self._device or str(first_json(found).get("dev", ""))
+        if any(TURNED[name].scope == "device" for name in names):
+            await self._there(device, found.error or "no route")
+        machine_cpus = _listed(online.text or "")
+        return Place(
+            device, self._cpus, machine_cpus, self.guard.initial_namespace, tuple(dict.fromkeys(queues))
+        )
+
+    async def _there(self, device: str, why: str) -> None:
+        """Raises AccessError where there is no such device."""
         if not _DEVICE.fullmatch(device):
             raise AccessError(
-                f"it is not known which device carries its data: {found.error or 'no route'}",
+                f"it is not known which device carries its data: {why}",
                 where=f"host {self.guard.name}",
                 advice="name it (`iodyno tunables --device`), or give the host an address that the other one has a way to",
             )
@@ -77,11 +108,11 @@ class HostTunables:
         if there.error:
             where, advice = f"host {self.guard.name}", "`ip link` shows the devices of a host"
             raise AccessError(f"there is no device {device}", where=where, advice=advice)
-        return Place(device, self._cpus, _listed(online.text or ""), self.guard.initial_namespace)
 
     async def read(self, names: Iterable[str], place: Place | None = None) -> dict[str, State]:
         """Read the state of these tunables. Raises GuardLostError."""
-        place = place or await self.place()
+        names = list(names)
+        place = place or await self.place(names)
         looks: dict[str, Look] = {}
         wanted = {name: TURNED[name].looks(place) for name in names}
         for look in (look for these in wanted.values() for look in these):
@@ -97,9 +128,9 @@ class HostTunables:
 
         A tunable that cannot be set, or not to this level, is in what is returned, with the reason.
         """
-        place = await self.place()
-        was_up = await self._has_carrier(place)
         names = [name for name in TURNED if name in asked]
+        place = await self.place(names)
+        was_up = await self._has_carrier(place)
         before = await self.read(names, place)
         why: dict[str, str | None] = dict.fromkeys(names)
         turned = False

@@ -1,6 +1,6 @@
 """A family of tunables: values below `/proc/sys`.
 
-What they mean: Documentation/networking/ip-sysctl.rst, Documentation/admin-guide/sysctl/net.rst.
+What they mean: Documentation/networking/ip-sysctl.rst, Documentation/admin-guide/sysctl/net.rst and vm.rst.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Sysctl:
     def state(self, place: Place, seen: Sequence[Seen]) -> State:
         """Its value. What all namespaces share is not shown in a namespace of its own."""
         text = (seen[0].text or "").strip()
-        if self.scope == "machine" and not place.initial_namespace:
+        if self.scope == "machine" and self.file.startswith("net/") and not place.initial_namespace:
             return State(
                 unsupported="it is one value for the whole machine, and this host is a network namespace of it:"
                 " set it where the machine is the host"

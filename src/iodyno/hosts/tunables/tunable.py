@@ -12,18 +12,23 @@ from iodyno.core.tunable import TUNABLES
 from iodyno.core.workload import Level, Parameter
 from iodyno.hosts.guard import Look, Seen, Step
 
-Scope = Literal["device", "host", "machine"]
-"""Scope of a tunable: the device of the data, the host's network namespace, or the machine with all its namespaces."""
+Scope = Literal["device", "disk", "host", "machine"]
+"""Scope of a tunable: the device of the data, the disks under the host's targets, the host's network namespace, or the machine
+with all its namespaces.
+"""
 
 
 @dataclass(frozen=True)
 class Place:
-    """Place at which tunables are set: the device that carries the data, its host's CPUs, and all CPUs of the machine."""
+    """Place at which tunables are set: the device that carries the data, its host's CPUs, and all CPUs of the machine; `queues`:
+    the folder in sysfs of the queue of each disk under the host's targets.
+    """
 
     device: str
     cpus: tuple[int, ...] = ()
     machine_cpus: tuple[int, ...] = ()
     initial_namespace: bool = True
+    queues: tuple[str, ...] = ()
 
     @property
     def sysfs(self) -> str:

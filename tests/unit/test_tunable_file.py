@@ -152,6 +152,124 @@ def test_tables_of_ethtool_are_read_with_what_is_missing_left_out() -> None:
     ]
 
 
+CHANNELS = """Channel parameters for eth0:
+Pre-set maximums:
+RX:		{0}
+TX:		{0}
+Other:		1
+Combined:	{1}
+Current hardware settings:
+RX:		{2}
+TX:		{2}
+Other:		1
+Combined:	{3}
+"""
+
+
+@pytest.mark.parametrize(
+    ("driver", "channels", "level", "words"),
+    [
+        ("ice", (16, 16, 0, 16), 16, ["combined", "8"]),
+        ("bnxt_en, combined", (37, 74, 0, 8), 8, ["combined", "8"]),
+        ("bnxt_en, apart", (37, 74, 16, 0), 16, ["rx", "8", "tx", "8"]),
+        ("mlx5_core", ("n/a", 63, "n/a", 20), 20, ["combined", "8"]),
+        ("ena", ("n/a", 32, "n/a", 32), 32, ["combined", "8"]),
+        ("i40e", (0, 64, 0, 64), 64, ["combined", "8"]),
+        ("veth", (16, 0, 1, 0), 1, ["rx", "8", "tx", "8"]),
+    ],
+)
+def test_queues_are_set_in_the_kind_that_the_driver_has_in_use(
+    driver: str, channels: tuple[object, ...], level: int, words: list[str]
+) -> None:
+    queues = TURNED["queues"]
+    state = queues.state(PLACE, [Seen(CHANNELS.format(*channels))])
+    assert (driver, state.level) == (driver, level)
+    assert queues.steps(PLACE, state, 8) == [{"run": ["ethtool", "-L", "eth0", *words]}]
+    back = [str(level) if word == "8" else word for word in words]
+    assert queues.undo(PLACE, state) == [{"run": ["ethtool", "-L", "eth0", *back]}]
+
+
+TABLE = """RX flow hash indirection table for eth0 with 8 RX ring(s):
+    0:      0     1     2     3     4     5     6     7
+    8:      0     1     2     3     4     5     6     7
+RSS hash key:
+6d:5a:56:da:25:5b:0e:c2
+RSS hash function:
+    toeplitz: on
+"""
+
+
+def test_a_table_of_receive_hashes_goes_round_or_is_left_alone() -> None:
+    tunable = TURNED["rss_queues"]
+    own = tunable.state(PLACE, [Seen(TABLE)])
+    assert (own.level, own.high) == (8, 8)
+    assert tunable.steps(PLACE, own, 4) == [{"run": ["ethtool", "-X", "eth0", "equal", "4"]}]
+    assert tunable.undo(PLACE, own) == [{"run": ["ethtool", "-X", "eth0", "default"]}]
+    fewer = tunable.state(PLACE, [Seen(TABLE.replace("4     5     6     7", "0     1     2     3"))])
+    assert fewer.level == 4
+    assert tunable.undo(PLACE, fewer) == [{"run": ["ethtool", "-X", "eth0", "equal", "4"]}]
+    weighted = tunable.state(PLACE, [Seen(TABLE.replace("    8:      0     1", "    8:      1     1"))])
+    assert "could not be brought back" in (weighted.unsupported or "")
+
+
+FIELDS = """TCP over IPV4 flows use these fields for computing Hash flow key:
+IP SA
+IP DA
+L4 bytes 0 & 1 [TCP/UDP src port]
+L4 bytes 2 & 3 [TCP/UDP dst port]
+"""
+COALESCING = """Coalesce parameters for eth0:
+Adaptive RX: on  TX: off
+stats-block-usecs: n/a
+
+rx-usecs: 50
+rx-frames: n/a
+
+tx-usecs: 8
+"""
+PAUSE = "Pause parameters for eth0:\nAutonegotiate:\ton\nRX:\t\toff\nTX:\t\ton\nRX negotiated: off\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "level", "other", "steps", "undo"),
+    [
+        ("rss_fields_tcp", FIELDS, "ports", "addresses", "-N eth0 rx-flow-hash tcp4 sd", "-N eth0 rx-flow-hash tcp4 sdfn"),
+        ("rss_fields_udp", FIELDS[: FIELDS.index("IP DA")], "s", "ports", "-N eth0 rx-flow-hash udp4 sdfn", "-N eth0 rx-flow-hash udp4 s"),
+        ("coalesce_adaptive", COALESCING, True, False, "-C eth0 adaptive-rx off adaptive-tx off",
+         "-C eth0 adaptive-rx on adaptive-tx off"),
+        ("coalesce_receive", COALESCING, 50_000, 8000, "-C eth0 rx-usecs 8 adaptive-rx off",
+         "-C eth0 rx-usecs 50 adaptive-rx on"),
+        ("coalesce_transmit", COALESCING, 8000, 16_000, "-C eth0 tx-usecs 16 adaptive-tx off",
+         "-C eth0 tx-usecs 8 adaptive-tx off"),
+        ("flow_control", PAUSE, True, False, "-A eth0 autoneg off rx off tx off", "-A eth0 autoneg on rx off tx on"),
+    ],
+)  # fmt: skip
+def test_what_ethtool_shows_is_set_and_brought_back(
+    name: str, text: str, level: object, other: Any, steps: str, undo: str
+) -> None:
+    state = TURNED[name].state(PLACE, [Seen(text)])
+    assert state.level == level
+    assert TURNED[name].steps(PLACE, state, other) == [{"run": ["ethtool", *steps.split()]}]
+    assert TURNED[name].undo(PLACE, state) == [{"run": ["ethtool", *undo.split()]}]
+    assert TURNED[name].state(PLACE, [Seen(None, "Operation not supported")]).unsupported
+
+
+def test_interrupts_go_to_cpus_only_where_nobody_else_moves_them() -> None:
+    tunable, place = TURNED["irq_affinity"], Place("eth0", cpus=(1,), machine_cpus=(0, 1, 2))
+    text = "/proc/irq/37/smp_affinity:00000007\n/proc/irq/38/smp_affinity:00000007\n"
+    state = tunable.state(place, [Seen(text)])
+    assert state.level == "all"
+    written = [step["write"] for step in tunable.steps(place, state, "spread")]
+    assert [(each["file"], each["text"]) for each in written] == [
+        ("/proc/irq/37/smp_affinity", "00000001"),
+        ("/proc/irq/38/smp_affinity", "00000002"),
+    ]
+    assert [step["write"]["text"] for step in tunable.undo(place, state)] == ["00000007"] * 2
+    balanced = tunable.state(place, [Seen(text + "/proc/812/comm:irqbalance\n")])
+    with pytest.raises(ValueError, match="only while irqbalance is off"):
+        tunable.steps(place, balanced, "own")
+
+
 def test_values_of_the_machine_are_refused_in_a_namespace() -> None:
     inside = Place("veth0", initial_namespace=False)
     state = TURNED["busy_poll"].state(inside, [Seen(None, "No such file or directory")])

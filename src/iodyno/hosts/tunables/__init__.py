@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from iodyno.hosts.tunables.blanking import Blanking
-from iodyno.hosts.tunables.coalesce_receive import CoalesceReceive
+from iodyno.hosts.tunables.coalesce import CoalesceAdaptive, CoalesceTime
 from iodyno.hosts.tunables.cpu_limit import CpuLimit
 from iodyno.hosts.tunables.dirty_limit import DirtyLimit
 from iodyno.hosts.tunables.disk_limit import DiskLimit
 from iodyno.hosts.tunables.disk_queue import DiskQueueFile
+from iodyno.hosts.tunables.flow_control import FlowControl
+from iodyno.hosts.tunables.irqbalance import Irqbalance
 from iodyno.hosts.tunables.link import LinkAttribute
 from iodyno.hosts.tunables.offload import Offload
 from iodyno.hosts.tunables.qdisc import QueueingDiscipline
-from iodyno.hosts.tunables.queue_files import QueueMasks
+from iodyno.hosts.tunables.queue_files import INTERRUPTS, CpuMasks
+from iodyno.hosts.tunables.receive_hash import HashedFields, HashedQueues
 from iodyno.hosts.tunables.settings_table import TableNumber
 from iodyno.hosts.tunables.shaper_rate import ShaperRate
 from iodyno.hosts.tunables.sysctl import Sysctl
@@ -24,11 +27,17 @@ TURNED: Mapping[str, Tunable] = {
     tunable.name: tunable
     for tunable in (
         LinkAttribute("mtu", low="min_mtu", high="max_mtu"),
-        TableNumber("ring_receive", "-g", "-G", (("RX", "rx"),)),
-        TableNumber("ring_transmit", "-g", "-G", (("TX", "tx"),)),
-        CoalesceReceive(),
-        TableNumber("queues", "-l", "-L", (("Combined", "combined"), ("RX", "rx"), ("TX", "tx"))),
-        TableNumber("transmit_queues", "-l", "-L", (("TX", "tx"),)),
+        TableNumber("ring_receive", "-g", "-G", ({"RX": "rx"},)),
+        TableNumber("ring_transmit", "-g", "-G", ({"TX": "tx"},)),
+        CoalesceAdaptive(),
+        CoalesceTime("coalesce_receive", "rx"),
+        CoalesceTime("coalesce_transmit", "tx"),
+        TableNumber("queues", "-l", "-L", ({"Combined": "combined"}, {"RX": "rx", "TX": "tx"})),
+        TableNumber("transmit_queues", "-l", "-L", ({"TX": "tx"},)),
+        HashedQueues(),
+        HashedFields("rss_fields_tcp", "tcp4"),
+        HashedFields("rss_fields_udp", "udp4"),
+        FlowControl(),
         Offload("sg", ("tx-scatter-gather", "tx-scatter-gather-fraglist")),
         # A device has the generic one, or one for each protocol (Documentation/networking/checksum-offloads.rst).
         Offload(
@@ -48,10 +57,13 @@ TURNED: Mapping[str, Tunable] = {
         Offload("gso", ("generic-segmentation-offload",)),
         # On a veth it is off from the start; turning it on gives the device a receive queue of its own (NAPI).
         Offload("gro", ("generic-receive-offload",)),
+        Offload("lro", ("large-receive-offload",)),
         LinkAttribute("gso_max_size", high="tso_max_size"),
         LinkAttribute("gso_max_segs", high="tso_max_segs"),
-        QueueMasks("rps", "rx", "rps_cpus"),
-        QueueMasks("xps", "tx", "xps_cpus"),
+        Irqbalance(),
+        CpuMasks("irq_affinity", INTERRUPTS, "smp_affinity"),
+        CpuMasks("rps", "rx", "rps_cpus"),
+        CpuMasks("xps", "tx", "xps_cpus"),
         Threaded(),
         Blanking(),
         QueueingDiscipline(),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from iodyno.core.workload import Level
@@ -12,14 +12,14 @@ from iodyno.hosts.tunables.tunable import Place, Scope, State, run
 
 @dataclass(frozen=True)
 class TableNumber:
-    """`rows`: the rows that hold the number, with ethtool's word to set each. Of rows that stand for each other
-    (`Combined`, or `RX` and `TX`) those count that the device has.
+    """`rows`: the rows that hold the number, with ethtool's word to set each. Of several such sets (`Combined`, or `RX` and
+    `TX`) the first counts that is in use: drivers with queues of both kinds refuse to be given both.
     """
 
     name: str
     show: str
     change: str
-    rows: tuple[tuple[str, str], ...]
+    rows: tuple[Mapping[str, str], ...]
     scope: Scope = "device"
 
     def looks(self, place: Place) -> list[Look]:
@@ -31,11 +31,16 @@ class TableNumber:
         if seen[0].error is not None:
             return State(unsupported=f"the device's driver has no such setting ({seen[0].error})")
         most, now = tables(seen[0].text or "")
-        own = [(row, word) for row, word in self.rows if most.get(row) and row in now]
+        there = [
+            {row: word for row, word in rows.items() if most.get(row) and row in now} for rows in self.rows
+        ]
+        own = next((rows for rows in there if any(now[row] for row in rows)), {})
         if not own:
-            return State(unsupported=f"the device has none of {', '.join(row for row, _ in self.rows)}")
-        high = min(most[row] for row, _ in own)
-        return State(level=now[own[0][0]], low=1, high=high, before={word: now[row] for row, word in own})
+            names = ", ".join(row for rows in self.rows for row in rows)
+            return State(unsupported=f"the device has none of {names} in use")
+        high = min(most[row] for row in own)
+        before = {word: now[row] for row, word in own.items()}
+        return State(level=next(iter(before.values())), low=1, high=high, before=before)
 
     def steps(self, place: Place, state: State, level: Level) -> list[Step]:
         """All rows to one number, in one command."""

@@ -235,6 +235,47 @@ def test_the_page_cache_of_a_server_is_made_and_proved_for_several_clients(
     assert received is not None and received > 0.5 * calls["writewholefile"].bytes
 
 
+PERSONALITY = """
+set $nthreads=2
+define fileset name=data,path=/data,entries=40,dirwidth=20,size=16k,prealloc=80
+define process name=worker {
+  thread name=w,memsize=1m,instances=$nthreads {
+    flowop createfile name=create,filesetname=data,fd=1
+    flowop writewholefile name=write,fd=1,iosize=16k
+    flowop fsync name=settle,fd=1
+    flowop closefile name=close,fd=1
+    flowop deletefile name=remove,filesetname=data
+  }
+}
+"""
+
+
+def test_a_personality_works_on_a_volume_of_each_client(tmp_path: Path, folder: Path) -> None:
+    before = machine()
+    workload = {"kind": "files", "hosts": "client", "program": PERSONALITY, "volume_folder": str(folder)}
+    keys = {
+        "name": "personality",
+        "hosts": {"client": {"count": 2, "access": "netns"}},
+        "workload": {**workload, "volume": "nbd", "volume_size": "32MiB"},
+        "factors": {"nthreads": [1, 2]},
+        "design": {"replicates": 1},
+        "windows": {"warm_up": "0s", "measured": "300ms", "interval": "100ms"},
+        "limits": {"retries": 1, "background_window": "100ms", "background": 1.0},
+        "profile": "off",
+    }
+    experiment = parse_experiment(experiment_text(keys), environment={})
+    outcome = asyncio.run(run(experiment, tmp_path))
+    dataset = read_dataset(outcome.folder)
+    assert outcome.finished == 2
+    for trial, program in zip(dataset.trials, programs_of(dataset), strict=True):
+        calls = {flowop.call: flowop for flowop in program.flowops}
+        assert calls["writewholefile"].operations > 0 and not any(each.errors for each in program.flowops)
+        # All that the clients wrote and settled went to the server.
+        received = trial.hosts["client-1"].growth("roles", "role.received_bytes", "role=server")
+        assert received is not None and received > calls["fsync"].operations * (16 << 10) / 2
+    assert not left(before)
+
+
 def test_a_stream_that_comes_round_is_uncached_again(tmp_path: Path, folder: Path) -> None:
     if why := table.unavailable("nbd"):
         pytest.skip(why)

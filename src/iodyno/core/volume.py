@@ -64,7 +64,8 @@ class VolumeKind:
         level = settings.get("volume")
         if level is None:
             return None
-        return cls(str(level), settings.get("server_cached") == "no", settings.get("work") == CREATE_FILES)
+        with_files = settings.get("work") == CREATE_FILES or "volume_size" in settings
+        return cls(str(level), settings.get("server_cached") == "no", with_files)
 
     @property
     def beside(self) -> tuple[str, ...]:

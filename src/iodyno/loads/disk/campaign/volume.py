@@ -101,9 +101,10 @@ def fill(target: Path, size_bytes: int, stop: threading.Event | None = None) -> 
 
 
 def _size(experiment: Experiment) -> int:
-    """Bytes that the largest working set needs."""
-    factors = experiment.factors
-    levels: list[Level] = [experiment.workload.settings.get("working_set", 0)]
-    for factor in factors:
-        levels += factor.levels if factor.name == "working_set" else factor.together.get("working_set", ())
+    """Bytes that the largest working set needs, or the largest file system."""
+    levels: list[Level] = []
+    for name in ("working_set", "volume_size"):
+        levels.append(experiment.workload.settings.get(name, 0))
+        for factor in experiment.factors:
+            levels += factor.levels if factor.name == name else factor.together.get(name, ())
     return max(int(level) for level in levels) + int(experiment.workload.settings.get("offset", 0))

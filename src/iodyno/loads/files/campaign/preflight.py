@@ -56,8 +56,9 @@ async def filesets(testbed: Testbed, settings: Settings) -> Line:
     for host in workload.hosts:
         if testbed.experiment.hosts[host].access == "simulated":
             continue
+        made = {} if testbed.volume is None else {"target": str(testbed.volume.target_of(host))}
         programs = {
-            json.dumps(file_job.files_of(workload, host, point, 0)["files"], sort_keys=True)
+            json.dumps(file_job.files_of(workload, host, {**point, **made}, 0)["files"], sort_keys=True)
             for point in settings
         }
         async with await TargetKeeper.start(testbed.hosts.accesses[host], testbed.program) as keeper:

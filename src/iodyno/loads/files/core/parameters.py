@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from iodyno.core.parameter import Level, Parameter
+from iodyno.core.volume import FOR_MANY
 from iodyno.core.workload import Workload
 from iodyno.loads.disk.core import parameters as disk_parameters
 from iodyno.loads.files.core import attributes as known
@@ -39,6 +40,19 @@ WORKLOAD = Workload(
             "The directory below which all files are; left out: where the personality's own paths are. {host} in it is the"
             " name of the host.",
             form=disk_parameters.checked_target,
+        ),
+        *(
+            replace(p, words=tuple(level for level in p.words if level in FOR_MANY))
+            for p in disk_parameters.PARAMETERS
+            if p.name == "volume"
+        ),
+        *(p for p in disk_parameters.PARAMETERS if p.name == "volume_folder"),
+        Parameter(
+            "volume_size",
+            "size",
+            "Size of the file system that each host has on the volume.",
+            low=16 << 20,
+            high=2**50,
         ),
         Parameter("remove", "switch", "Remove the files when a trial is over.", default=False),
         *(p for p in disk_parameters.PARAMETERS if p.name in ("clients", "on_client_loss")),

@@ -9,12 +9,15 @@ from iodyno.core.errors import ExperimentError
 from iodyno.core.experiment import WorkloadSpec
 from iodyno.core.factor import Factor
 from iodyno.core.tunable import named
+from iodyno.core.volume import MOST_CLIENTS
 from iodyno.core.workload import Level
 from iodyno.formats.mistakes import Path
 from iodyno.formats.reading import Reading
 from iodyno.loads.files.core.parameters import RESERVED
 from iodyno.loads.files.core.values import Personality
 
+_VOLUME = "/volume"
+"""Stands for where the lab mounts a file system that is not made yet."""
 _MAX_POINTS = 64
 """Points that are bound before the run; chosen: all of a small design, and each level of a large one."""
 
@@ -44,6 +47,18 @@ def check(reading: Reading, workload: WorkloadSpec, factors: Mapping[str, Factor
 
     assert workload.program is not None
     fixed = {**workload.settings}
+    asked = {*fixed, *factors, *(name for factor in factors.values() for name in factor.together)}
+    if {"volume", "target"} <= asked:
+        reading.note(("workload", "target"), "cannot be used with volume, which is the target")
+    if "volume" in asked and "volume_size" not in asked:
+        reading.note_missing(
+            ("workload",), "volume_size", "the size of each host's file system on the volume, such as 1GiB"
+        )
+    if "volume" in asked and len(workload.hosts) > MOST_CLIENTS:
+        reading.note(
+            ("workload", "volume"),
+            f"invalid value: {len(workload.hosts)} hosts; expected {MOST_CLIENTS} at most",
+        )
     base = dict(fixed)
     for factor in factors.values():
         base |= {factor.name: factor.levels[0], **{n: levels[0] for n, levels in factor.together.items()}}
@@ -57,7 +72,7 @@ def check(reading: Reading, workload: WorkloadSpec, factors: Mapping[str, Factor
             points.append({**base, **level})
     for point in points[:_MAX_POINTS]:
         try:
-            target = point.get("target")
+            target = _VOLUME if "volume" in point else point.get("target")
             compiled(bound(workload.program, given(point)), target=str(target) if target else None)
         except ExperimentError as problem:
             advice = f" ({problem.advice})" if problem.advice else ""

@@ -79,6 +79,7 @@ def execute(
         ("width(ratio(size)) < 5%", "width", "ratio", 0.05),
         ("width(difference(size)) < 20", "width", "difference", 20.0),
         ("width(client.cpu_ns_per_kib) < 3%", "width", "mean", 0.03),
+        ("steady(goodput_bits_per_s)", "steady", "mean", 1.0),
     ],
 )
 def test_rules_are_read(text: str, kind: str, of: str, bound: float) -> None:
@@ -216,6 +217,30 @@ def judge(rule: str, factors: tuple[Factor, ...] = FACTORS[:1]) -> Judge:
 )
 def test_answers(rule: str, ratio: float, answer: str) -> None:
     assert judge(rule).look(observations(ratio, 16), 16).answer == answer
+
+
+@pytest.mark.parametrize(
+    ("rounds", "steady"),
+    [
+        ((100, 100, 100, 100), False),  # five are needed
+        ((100, 100, 100, 100, 100), True),
+        ((300, 100, 100, 100, 100, 100), True),  # the last five count
+        ((90, 110, 100, 110, 90), True),  # a range of 20 %, no slope
+        ((89, 111, 100, 111, 89), False),
+        ((95, 97.5, 100, 102.5, 105), True),  # a slope of 10 % from end to end
+        ((94.5, 97.2, 100, 102.8, 105.5), False),
+        ((0, 0, 0, 0, 0), False),
+    ],
+)
+def test_rounds_are_steady_by_range_and_slope(rounds: tuple[float, ...], steady: bool) -> None:
+    calm = [Observation({"size": 1024}, block, 50.0) for block in range(len(rounds))]
+    seen = [Observation({"size": 65536}, block, value) for block, value in enumerate(rounds)]
+    found = judge("steady(goodput_bits_per_s)").look([*calm, *seen], len(rounds))
+    assert found.answer == ("yes" if steady else "undecided")
+    if steady:
+        if max(rounds[-5:]) > 100:  # of all points that which varies most
+            assert (found.low, found.high) == (min(rounds[-5:]), max(rounds[-5:]))
+        assert decision_sentence(found).startswith("Steady: steady(goodput_bits_per_s). ")
 
 
 def test_what_more_is_needed_is_about_what_it_takes() -> None:

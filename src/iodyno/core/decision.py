@@ -19,7 +19,7 @@ from iodyno.core.invalid import invalid
 from iodyno.core.outcome import OUTCOMES
 from iodyno.core.workload import Level, Workload
 
-Kind = Literal["ratio", "difference", "no_difference", "width"]
+Kind = Literal["ratio", "difference", "no_difference", "width", "steady"]
 Answer = Literal["yes", "no", "undecided"]
 Of = Literal["ratio", "difference", "mean"]
 
@@ -34,8 +34,8 @@ LONGEST = 400
 """Characters of a rule (chosen: twice a line)."""
 
 ALLOWED = (
-    "ratio(X) > 1.5, difference(X) > 0, no difference(X) beyond 2%, X=A costs more than X=B, width(ratio(X)) < 5% or"
-    " width(OUTCOME) < 5%; for X a factor, X=A/X=B or either with an outcome, such as X, client.cpu_ns_per_kib"
+    "ratio(X) > 1.5, difference(X) > 0, no difference(X) beyond 2%, X=A costs more than X=B, width(ratio(X)) < 5%,"
+    " width(OUTCOME) < 5% or steady(OUTCOME); for X a factor, X=A/X=B or either with an outcome, such as X, client.cpu_ns_per_kib"
 )
 _NAME = r"[A-Za-z][A-Za-z0-9_.-]*"
 _LEVEL = r"[^=/,()<>]+?"
@@ -57,6 +57,7 @@ _FORMS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
             "width",
             rf"width\s*\(\s*(?P<kind>ratio|difference)\s*\({_TARGET}\)\s*\)\s*(?P<relation><)\s*{_NUMBER}",
         ),
+        ("steady", rf"steady\s*\(\s*(?P<outcome>{_NAME})\s*\)"),
         ("mean_width", rf"width\s*\(\s*(?P<outcome>{_NAME})\s*\)\s*(?P<relation><)\s*{_NUMBER}"),
     )
 )
@@ -115,9 +116,10 @@ class Standing:
     """State of a decision.
 
     `answer`: what is known; `ended`: why no more trials are made (`decided`, `limit`), or empty. `interval_kind`:
-    `sequence` holds at every look at once, `fixed` only at one. `more_trials`: about how many more are needed if what was
-    found is the truth; None: cannot be said. `missing`: why there is no interval. `coarse`: no number of trials would give the
-    answer, as what windows cut off of whole operations is too much for it.
+    `sequence` holds at every look at once, `fixed` only at one; `rounds`: no interval, but the least and the greatest round.
+    `more_trials`: about how many more are needed if what was found is the truth; None: cannot be said. `missing`: why there is
+    no interval. `coarse`: no number of trials would give the answer, as what windows cut off of whole operations is too much
+    for it.
     """
 
     rule: str
@@ -169,6 +171,8 @@ def _rule(text: str, name: str, part: Mapping[str, str | None]) -> Rule:
     relation: Literal["<", ">"] = "<" if part.get("relation") == "<" else ">"
     if name == "costlier":
         kind, bound = "ratio", 1.0
+    elif name == "steady":
+        kind, of = "steady", "mean"
     elif name == "compared":
         kind = "ratio" if part["kind"] == "ratio" else "difference"
         of = kind

@@ -23,12 +23,16 @@ def decision_sentence(found: Standing) -> str:
     answer = _ANSWERS[found.answer]
     if found.interval_kind == "fixed":
         answer = {"yes": "Narrow enough", "undecided": "Not yet narrow enough"}.get(found.answer, answer)
+    elif found.interval_kind == "rounds":
+        answer = {"yes": "Steady", "undecided": "Not yet steady"}.get(found.answer, answer)
     took = f"after {found.trials} of at most {counted(found.max_trials, 'trial')}"
     ended = {"decided": f"decided {took}", "limit": f"the limit was reached {took}"}.get(
         found.ended, f"so far {counted(found.trials, 'trial')}"
     )
     text = f"{answer}: {found.rule}. {interval_text(found)}; {ended}"
-    if found.answer == "undecided" and (found.ended or found.more_trials or found.coarse):
+    if found.interval_kind == "rounds":
+        text += f"; {found.method}"
+    elif found.answer == "undecided" and (found.ended or found.more_trials or found.coarse):
         text += (
             f"; about {_round(found.more_trials)} more would decide it, if this is the truth"
             if found.more_trials

@@ -1,4 +1,4 @@
-"""The two rules for stopping: by decision (a confidence sequence) and by width (an interval that is narrow enough).
+"""The rules for stopping: by decision (a confidence sequence), by width (an interval that is narrow enough), by steady rounds.
 
 By decision, the interval may be looked at after every block, and the answer is wrong in 5 % of campaigns at most. By
 width, the ordinary t interval serves: it is narrower by a third, and stopping when it is narrow does not depend on
@@ -19,6 +19,7 @@ from statistics import fmean, stdev
 from iodyno.analysis.chance import t
 from iodyno.analysis.decisions.contrast import Observation, between_levels, whole_plots
 from iodyno.analysis.decisions.sequence import ALPHA, Fit, bounds, radius_in_errors, tuned
+from iodyno.analysis.decisions.steady import MOST_RANGE, MOST_SLOPE, ROUNDS, steadiness
 from iodyno.analysis.interval import CUT_OFF, NOTICEABLE, counting_error
 from iodyno.core.decision import Answer, Look, Rule, Standing, UntilSpec
 from iodyno.core.workload import Level
@@ -115,6 +116,8 @@ class Judge:
     ) -> Standing:
         """Return the standing after so many blocks. `problem`: why trials have no value, where they have none."""
         rule = self.spec.rule
+        if rule.kind == "steady":
+            return self._steady(observations, blocks, earlier, left_out, problem, unit)
         found = self._find(observations)
         if found.missing == "" and found.fit is None:
             found = replace(found, missing=problem or "too few trials for an interval")
@@ -148,6 +151,40 @@ class Judge:
             tuned_trials=0 if rule.kind == "width" else self.plan.tuned_trials,
             missing=found.missing,
             coarse=answer == "undecided" and self._coarse(found),
+            left_out=left_out,
+            looks=tuple(looks),
+        )
+
+    def _steady(
+        self,
+        observations: Sequence[Observation],
+        blocks: int,
+        earlier: Sequence[Look],
+        left_out: int,
+        problem: str,
+        unit: str,
+    ) -> Standing:
+        found = steadiness(observations)
+        shown = (found.mean, found.least, found.greatest) if found else (None, None, None)
+        looks = [*(look for look in earlier if look.blocks < blocks), Look(blocks, len(observations), *shown)]
+        method = f"least and greatest of the last {ROUNDS} rounds (SNIA PTS 2.0.2)"
+        if found:
+            method += f": range {found.range_ratio:.1%} of {MOST_RANGE:.0%}, slope {found.slope_ratio:.1%} of {MOST_SLOPE:.0%}"
+        return Standing(
+            rule=self.spec.rule.text,
+            answer="yes" if found and found.is_steady else "undecided",
+            trials=len(observations),
+            blocks=blocks,
+            max_trials=self.spec.max_trials,
+            quantity=f"{self.spec.outcome} at the point that varies most",
+            outcome=self.spec.outcome,
+            unit=unit,
+            estimate=shown[0],
+            low=shown[1],
+            high=shown[2],
+            interval_kind="rounds",
+            method=method,
+            missing="" if found else problem or f"fewer than {ROUNDS} rounds",
             left_out=left_out,
             looks=tuple(looks),
         )

@@ -162,3 +162,14 @@ def test_a_trial_that_failed_is_left_out_and_said(tmp_path: Path, capsys: pytest
     )
     found = shown(capsys, str(made), "--outcome", "client.cpu_ns_per_kib")
     assert (found["trials"], found["left_out"]) == (12, 1)
+
+
+def test_what_no_trial_tells_is_said_with_its_reason(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["model", "cost", str(folder), "--outcome", "response_time_p90_ns"]) == 5
+    said = capsys.readouterr().err
+    assert (
+        "no trial tells response_time_p90_ns: the loop is closed" in said
+        and "try: measure for longer" in said
+    )

@@ -25,7 +25,7 @@ from iodyno.analysis.cost_model.written import written
 from iodyno.analysis.factors import FactorLevels
 from iodyno.analysis.interval import t_interval
 from iodyno.analysis.results import CampaignSummary
-from iodyno.core.errors import ExperimentError
+from iodyno.core.errors import ExperimentError, TrialError
 from iodyno.core.factor import parameter_of
 from iodyno.core.outcome import OUTCOMES
 from iodyno.core.warnings import WarningCode
@@ -103,11 +103,20 @@ def _misses(made: CostStudy) -> bool:
 
 
 def campaign_data(summary: CampaignSummary, outcome: str) -> CostData:
-    """The trials of a campaign as the data of a model. Raises ExperimentError for an outcome that it does not have."""
+    """The trials of a campaign as the data of a model. Raises ExperimentError for an outcome that it does not have,
+    and TrialError for one that none of its trials tells.
+    """
     known = sorted(
         {name for trial in summary.trials for name, value in trial.outcomes.items() if value is not None}
     )
     if outcome not in known:
+        found = [point.outcomes[outcome] for point in summary.points if outcome in point.outcomes]
+        if why := next((each.missing for each in found if each.missing), None):
+            raise TrialError(
+                f"no trial tells {outcome}: {why}",
+                where=summary.folder,
+                advice="measure for longer, with more load, or on a machine with less beside",
+            )
         near = [name for name in known if name.endswith(outcome.rpartition(".")[2])]
         raise ExperimentError(
             f"no trial has the outcome {outcome}",

@@ -27,6 +27,8 @@ def test_a_paced_stream_of_short_segments(tmp_path: Path, capsys: pytest.Capture
         "5s",
         "--quick-ack",
         "on",
+        "--not-sent-low-water",
+        "64KiB",
     ]
     assert run(words) == 0, capsys.readouterr().err
     found = json.loads(capsys.readouterr().out)
@@ -39,7 +41,7 @@ def test_a_paced_stream_of_short_segments(tmp_path: Path, capsys: pytest.Capture
     for host in ("client", "server"):
         numbers = manifest["hosts"][host]["ready"]["socket"]["numbers"]
         assert (numbers["dscp"], numbers["pacing_rate"], numbers["user_timeout"]) == (46, _PACED, 5 * 10**9)
-        assert 900 <= numbers["mss"] <= 1000
+        assert 900 <= numbers["mss"] <= 1000 and numbers["not_sent_low_water"] == 65_536
     assert not [each for each in manifest["warnings"] if each["code"] == "option_not_obtained"]
 
 

@@ -28,6 +28,8 @@ pub enum SocketNumber {
     ReusePort,
     /// `SO_INCOMING_CPU`: CPU whose packets a listener is chosen for.
     IncomingCpu,
+    /// `TCP_NOTSENT_LOWAT`: who writes waits while more than so many bytes are not sent yet.
+    NotSentLowWater,
 }
 
 impl SocketNumber {
@@ -43,13 +45,15 @@ impl SocketNumber {
             SocketNumber::Priority => "priority",
             SocketNumber::ReusePort => "reuse_port",
             SocketNumber::IncomingCpu => "incoming_cpu",
+            SocketNumber::NotSentLowWater => "not_sent_low_water",
         }
     }
 
     /// Whether sockets of TCP alone have it.
     #[must_use]
     pub fn is_of_tcp(self) -> bool {
-        matches!(self, SocketNumber::Mss | SocketNumber::QuickAck | SocketNumber::UserTimeout)
+        use SocketNumber::{Mss, NotSentLowWater, QuickAck, UserTimeout};
+        matches!(self, Mss | QuickAck | UserTimeout | NotSentLowWater)
     }
 }
 

@@ -32,6 +32,7 @@ fn place(socket: BorrowedFd<'_>, number: SocketNumber) -> io::Result<(libc::c_in
         SocketNumber::Priority => (libc::SOL_SOCKET, libc::SO_PRIORITY, Scale::Same),
         SocketNumber::ReusePort => (libc::SOL_SOCKET, libc::SO_REUSEPORT, Scale::Same),
         SocketNumber::IncomingCpu => (libc::SOL_SOCKET, libc::SO_INCOMING_CPU, Scale::Same),
+        SocketNumber::NotSentLowWater => (libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, Scale::Same),
     })
 }
 
@@ -90,6 +91,7 @@ mod tests {
                 (SocketNumber::Priority, 5),
                 (SocketNumber::ReusePort, 1),
                 (SocketNumber::IncomingCpu, 0),
+                (SocketNumber::NotSentLowWater, 16_384),
             ] {
                 set(listener.as_fd(), number, value).unwrap();
                 assert_eq!(get(listener.as_fd(), number).unwrap(), value, "{number:?} of {address}");

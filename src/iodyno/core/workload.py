@@ -143,6 +143,8 @@ SOCKET_NUMBERS = (
     Parameter("priority", "count", "Priority of what both ends send (SO_PRIORITY).", low=0, high=6),
     Parameter("reuse_port", "switch", "SO_REUSEPORT of both ends."),
     Parameter("incoming_cpu", "count", "SO_INCOMING_CPU of both ends.", low=0, high=4095),
+    Parameter("not_sent_low_water", "size", "A writer waits while more is not sent yet (TCP_NOTSENT_LOWAT, tcp and tls).",
+              low=1, high=2**30),
 )  # fmt: skip
 """Options of sockets that are one number, by the names that the agent gives them (`agent/core/src/socket_options.rs`)."""
 

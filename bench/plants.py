@@ -123,6 +123,12 @@ PLANTS: tuple[Plant, ...] = (
         ],
     ),
     _plant(
+        "pacing",
+        {},
+        [{"pacing_rate": 100_000_000}, {"pacing_rate": 50_000_000, "connections": 8}],
+        [{"pacing_rate": 200_000_000, "connections": 2}, {"pacing_rate": 30_000_000, "link_delay": 2 * MS}],
+    ),
+    _plant(
         "send_buffer",
         {},
         [

@@ -75,6 +75,7 @@ PLANTED: dict[str, dict[str, Level]] = {
     "queue": {"link_rate": 300_000_000, "link_queue": 8_000, "link_delay": 6 * MS, "connections": 2},
     "receive_window": {"receive_buffer": 65536, "link_delay": 5 * MS},
     "send_buffer": {"send_buffer": 32768, "link_delay": 5 * MS},
+    "pacing": {"pacing_rate": 100_000_000, "connections": 2},
     "client.application": {"think": 5 * MS},
     "server.application": {"reader_think": 5 * MS},
     "client.cpu_quota": {"sender_quota": 10},

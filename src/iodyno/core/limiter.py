@@ -42,6 +42,7 @@ _RESOURCES: Mapping[str, str] = {
     "loss": "queue",
     "receive_window": "receive buffer",
     "send_buffer": "send buffer",
+    "pacing": "pacing rate",
     "congestion_window": "connections",
     "concurrency": "connections",
     "offered_load": "offered load",
@@ -132,6 +133,12 @@ LIMITERS: Mapping[str, LimiterKind] = {
             "receive_window",
             "The receiver's window is full while its reader waits for data.",
             "the same rate with a larger or smaller receive buffer",
+            per_host=False,
+        ),
+        LimiterKind(
+            "pacing",
+            "Sockets send no faster than they were asked to (SO_MAX_PACING_RATE).",
+            "the same rate with a higher or lower pacing rate",
             per_host=False,
         ),
         LimiterKind(

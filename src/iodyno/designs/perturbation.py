@@ -167,6 +167,13 @@ def _link(case: _Case) -> tuple[Perturbation, ...] | str:
     return case.scaled(found, 1.25), case.scaled(found, 0.8)
 
 
+def _pacing(case: _Case) -> tuple[Perturbation, ...] | str:
+    found = case.number("pacing_rate")
+    if found is None:
+        return "no pacing rate is asked for"
+    return case.scaled(found, 1.25), case.scaled(found, 0.8)
+
+
 def _queue(case: _Case) -> tuple[Perturbation, ...] | str:
     found = case.number("link_queue")
     if found is None:
@@ -275,6 +282,7 @@ _CHANGES: Mapping[str, _Changes] = {
     "receive_window": _buffer("receive_buffer", "tcp_rmem_max", 2.0),
     # The kernel takes a whole segment of up to 64 KiB into a buffer that has any room (sk_stream_memory_free), so that
     # a small buffer twice as large makes no difference (measured: 4 and 16 KiB alike, 64 KiB twice as fast).
+    "pacing": _pacing,
     "send_buffer": _buffer("send_buffer", "tcp_wmem_max", 4.0),
     "application": _application,
     "generator": _generator,

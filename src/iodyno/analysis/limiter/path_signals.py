@@ -71,6 +71,16 @@ def link_used(view: View) -> Signal:
     return grown(view.sender, "tcp_info", lambda r: over(_wire_bits_per_s(r), rate))
 
 
+def pacing_used(view: View) -> Signal:
+    """Payload that arrived over what all sockets may send by the pacing rate that was asked for."""
+    numbers = ((view.sender.manifest.get("ready") or {}).get("socket") or {}).get("numbers") or {}
+    rate = numbers.get("pacing_rate")
+    if not rate:
+        return absent("socket options", "no pacing rate is asked for")
+    may = rate * view.connections / 8e9
+    return grown(view.sender, "tcp_info", lambda r: over(total(r, "tcp.acked_bytes", ("",)), r.span_ns * may))
+
+
 def _way_out(view: View) -> tuple[str, str, str]:
     """Sensor, metric and label of the bytes that leave the sender: of its shaper, which counts the headers of every frame that
     it cuts a larger one into; without one of the device, which does not.

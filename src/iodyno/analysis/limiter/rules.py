@@ -73,6 +73,7 @@ _NOTHING_WAITS = _below(
     "tcp(7): what waits to be sent is not what stops it",
 )
 _LOST = 0.02
+_PACED = "socket(7), SO_MAX_PACING_RATE; chosen: a tenth is what timers and the start cost"
 _AS_OFFERED = "chosen: as much as may be missing of what was offered"
 _SENDER_MATTERS = (
     # A sender of datagrams does not learn that they are lost. However busy it is: where a notable part of them never
@@ -309,6 +310,7 @@ RULES: tuple[Rule, ...] = (
         (_above("rwnd_limited_ratio", flow_signals.rwnd_limited, 0.20, _MEASURED),),
         ends=("send",),
     ),
+    Rule("pacing", (_above("pacing_used_ratio", path_signals.pacing_used, 0.9, _PACED),), ends=("send",)),
     Rule(
         "send_buffer",
         (_above("sndbuf_limited_ratio", flow_signals.sndbuf_limited, 0.30, _MEASURED),),

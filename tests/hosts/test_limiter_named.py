@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -27,6 +28,7 @@ from iodyno.core.design import Design, PlannedTrial, Point
 from iodyno.core.errors import PreflightError
 from iodyno.core.experiment import DesignSpec, Windows
 from iodyno.core.factor import Factor
+from iodyno.core.warnings import WarningCode
 from iodyno.core.workload import Level
 from iodyno.designs import order, runs
 from iodyno.report.limiter import finding_json
@@ -116,6 +118,28 @@ HTB = """
     tc class replace dev veth0 parent 1: classid 1:1 htb rate 900mbit quantum 60000
     tc class replace dev veth0 parent 1:1 classid 1:10 htb rate 113mbit ceil 113mbit quantum 60000
 """
+
+
+BUCKET = (
+    "tc qdisc replace dev veth0 root tbf rate 100mbit burst 30mb limit 1mb peakrate 400mbit minburst 64kb"
+)
+
+
+def test_a_bucket_that_runs_empty_is_told_with_what_it_held(tmp_path: Path) -> None:
+    measured(tmp_path, {"burst": {"connections": 1}}, _Foreign("client", BUCKET))
+    (folder,) = tmp_path.iterdir()
+    (warning,) = [
+        warning
+        for warning in analyse(read_dataset(folder)).warnings
+        if warning.code is WarningCode.NOT_STEADY
+    ]
+    # 30 MB of headers and payload at 400 Mbit/s last for 0.8 s, of which payload is 94 %.
+    found = re.search(
+        r"from (\d+) Mbit/s to ([\d.]+) Mbit/s after ([\d.]+) s .* of ([\d.]+) MB \[", warning.text
+    )
+    assert found, warning.text
+    burst, refill, empty_s, held = map(float, found.groups())
+    assert 340 < burst < 400 and 85 < refill < 100 and 0.7 < empty_s < 0.95 and 24 < held < 33
 
 
 @pytest.mark.parametrize(

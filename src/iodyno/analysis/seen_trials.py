@@ -15,6 +15,7 @@ from iodyno.analysis.limiter import verdict
 from iodyno.analysis.measured import Measured
 from iodyno.analysis.outcomes import measure
 from iodyno.analysis.steady_state import steady_state
+from iodyno.analysis.token_bucket import in_words, token_bucket
 from iodyno.core.limiter import Verdict
 from iodyno.core.warnings import Warning, WarningCode
 from iodyno.loads.disk.analysis import block_times, cache
@@ -60,6 +61,21 @@ def _without_parts(measured: Mapping[str, Measured]) -> dict[str, Measured]:
     }
 
 
+def _bucket(trial: Trial, rate: Measured, word: str) -> Warning | None:
+    """A warning where the rate is that of a token bucket that ran empty within the window."""
+    windows, values = trial.manifest["windows"], rate.intervals
+    if not values:
+        return None
+    bits = word == "goodput"
+    found = token_bucket(
+        values,
+        windows["measured_ns"] / len(values) / 1e9,
+        windows["warm_up_ns"] / 1e9,
+        "bit/s" if bits else "1/s",
+    )
+    return Warning(WarningCode.NOT_STEADY, in_words(found, word), trial.name) if found else None
+
+
 def trial_warnings(
     trial: Trial,
     measured: Mapping[str, Measured] | None,
@@ -72,7 +88,9 @@ def trial_warnings(
         found.append(Warning(WarningCode.RETRIED, f"attempt {trial.attempt} of this trial", trial.name))
     if measured is not None:
         rate, word = ("iops", "the rate") if trial.clients else ("goodput_bits_per_s", "goodput")
-        unsteady = steady_state(measured[rate].intervals, trial.name, word)
+        unsteady = _bucket(trial, measured[rate], word) or steady_state(
+            measured[rate].intervals, trial.name, word
+        )
         found += [unsteady] if unsteady else []
         found += physics.check_trial(trial, hello, basis.accounting)
         found += physics.check_cost(trial, measured, basis)

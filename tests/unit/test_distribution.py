@@ -111,3 +111,10 @@ def test_zones_that_are_no_whole_are_refused(written: str, said: str) -> None:
 
 def test_zones_have_one_usual_form() -> None:
     assert checked_zones(" zones( 0.5 : 10%,50%:0.9 )") == "zones(50%: 10%, 50%: 90%)"
+
+
+def test_constant_arrivals_of_several_senders_lie_between_each_others() -> None:
+    settings = {"rate": 1000, "arrivals": "constant"}
+    jobs = [distributions.arrivals(settings, 7, (sender, 4)) for sender in range(4)]
+    assert [job["law"].get("earlier_ns", 0) for job in jobs if job] == [0, 10**6, 2 * 10**6, 3 * 10**6]
+    assert [job["period_ns"] // job["operations"] for job in jobs if job] == 4 * [4 * 10**6]

@@ -13,7 +13,11 @@ const MAX_GAP: Nanos = Nanos(7 * 86_400 * 1_000_000_000);
 #[serde(tag = "law", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Law {
     /// The same time between all.
-    Constant {},
+    Constant {
+        /// How much earlier all of them are: those of hosts with one rate lie between each other's.
+        #[serde(default, skip_serializing_if = "Nanos::is_zero")]
+        earlier_ns: Nanos,
+    },
     /// Independent exponential times.
     Poisson {},
     /// Poisson arrivals while on, none while off; the mean rate is that of both together.

@@ -87,9 +87,10 @@ impl Schedule {
         let mean = period as f64 / operations as f64;
         let mut shift = |cycle: u64| if arrivals.per_connection { random.below(cycle) } else { 0 };
         let pace = match &arrivals.law {
-            Law::Constant {} => {
+            Law::Constant { earlier_ns } => {
                 // Earlier by part of a gap: the first of these lies in the gap after the start.
-                let earlier = shift((mean as u64).max(1));
+                let gap = (mean as u64).max(1);
+                let earlier = (shift(gap) + earlier_ns.0) % gap;
                 let mut even = Even::new(period.into(), operations.into(), 0);
                 even.next();
                 even.at = even.at.saturating_sub(earlier);
@@ -200,12 +201,25 @@ mod tests {
     #[test]
     fn constant_arrivals_do_not_drift_in_a_week() {
         // 3 a nanosecond and 7 in 10 ns besides: no whole number of nanoseconds apart.
-        let mut schedule = Schedule::new(&arrivals(Law::Constant {}, 7, 10_000_000_000), 0);
+        let mut schedule =
+            Schedule::new(&arrivals(Law::Constant { earlier_ns: Nanos(0) }, 7, 10_000_000_000), 0);
         // A week at 7 in 10 s.
         for number in 1..=423_360_u64 {
             assert_eq!(schedule.next().0, number * 10_000_000_000 / 7);
             schedule.advance();
         }
+    }
+
+    #[test]
+    fn constant_arrivals_of_hosts_with_one_rate_lie_between_each_others() {
+        let of = |earlier| arrivals(Law::Constant { earlier_ns: Nanos(earlier) }, 1000, 1_000_000_000);
+        let mut all: Vec<u64> = [0, 250_000, 500_000, 750_000]
+            .iter()
+            .flat_map(|earlier| instants(&of(*earlier), 0, 1000))
+            .collect();
+        all.sort_unstable();
+        assert_eq!(all[0], 250_000);
+        assert!(all.windows(2).all(|pair| pair[1] - pair[0] == 250_000));
     }
 
     /// Kolmogorov's statistic of `values` (sorted here) against a distribution function.
@@ -263,7 +277,7 @@ mod tests {
     #[test]
     fn connections_have_arrivals_of_their_own() {
         let laws = [
-            Law::Constant {},
+            Law::Constant { earlier_ns: Nanos(0) },
             Law::Poisson {},
             Law::OnOff { on_ns: Nanos(5_000_000), off_ns: Nanos(5_000_000) },
             Law::Trace { gaps_ns: (1..100).map(|number| Nanos(number * 1000)).collect() },
@@ -287,7 +301,7 @@ mod tests {
             own in any::<bool>(), which in 0_usize..4
         ) {
             let law = [
-                Law::Constant {},
+                Law::Constant { earlier_ns: Nanos(0) },
                 Law::Poisson {},
                 Law::OnOff { on_ns: Nanos(3_000_000), off_ns: Nanos(1_000_000) },
                 Law::Trace { gaps_ns: vec![Nanos(1), Nanos(70), Nanos(0), Nanos(500)] },

@@ -23,6 +23,12 @@ impl Nanos {
     /// One millisecond.
     pub const MILLISECOND: Nanos = Nanos(1_000_000);
 
+    /// Whether it is none.
+    #[must_use]
+    pub fn is_zero(&self) -> bool {
+        self.0 == 0
+    }
+
     /// `self + other`, stopping at the largest value instead of wrapping.
     #[must_use]
     pub const fn plus(self, other: Nanos) -> Nanos {

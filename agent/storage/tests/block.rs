@@ -267,7 +267,7 @@ fn an_open_loop_counts_from_the_instants_that_were_planned() {
         }
         let disk = Disk { workers, read_ratio_ppm: 1_000_000, ..mixed(file.clone(), syscalls) };
         let arrivals = Arrivals {
-            law: Law::Constant {},
+            law: Law::Constant { earlier_ns: Nanos(0) },
             operations: 1_000,
             period_ns: Nanos(1_000 * MS),
             per_connection: false,

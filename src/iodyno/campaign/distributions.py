@@ -53,6 +53,9 @@ def arrivals(
     else:
         described = {"law": law}
     per_connection = settings.get("rate_of", "job") == "connection"
+    if law == "constant" and not per_connection and sender:
+        # Together they come as evenly as those of one sender.
+        described["earlier_ns"] = period_ns * sender // rate
     return {
         "law": described,
         "operations": rate,

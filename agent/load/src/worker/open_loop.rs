@@ -258,7 +258,7 @@ mod tests {
 
     fn open_loop(per_connection: bool) -> OpenLoop {
         let arrivals = Arrivals {
-            law: Law::Constant {},
+            law: Law::Constant { earlier_ns: Nanos(0) },
             operations: 10,
             period_ns: Nanos(1_000),
             per_connection,

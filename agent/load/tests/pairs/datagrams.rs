@@ -130,7 +130,7 @@ fn every_datagram_of_a_stream_came_or_is_counted_as_lost() {
 #[test]
 fn an_open_loop_begins_what_is_due_and_counts_it() {
     let arrivals = Arrivals {
-        law: Law::Constant {},
+        law: Law::Constant { earlier_ns: Nanos(0) },
         operations: 2_000,
         period_ns: Nanos::SECOND,
         per_connection: false,

@@ -73,7 +73,8 @@ fn check_accounts(finished: &Finished, burst: u64) {
 fn every_arrival_is_begun_over_unix_and_tls() {
     for transport in [Transport::Unix, Transport::Tls] {
         for engine in ENGINES {
-            let (sender, receiver) = asking(engine, 8, arrivals(Law::Constant {}, 1_000), 300);
+            let (sender, receiver) =
+                asking(engine, 8, arrivals(Law::Constant { earlier_ns: Nanos(0) }, 1_000), 300);
             let (sent, received) = run(&over(transport, sender), &over(transport, receiver));
             for finished in [&sent, &received] {
                 check_consistent(&finished.totals, 8);
@@ -91,7 +92,7 @@ fn every_arrival_is_begun_over_unix_and_tls() {
 fn an_arrival_may_have_a_connection_of_its_own() {
     for transport in [Transport::Tcp, Transport::Unix, Transport::Tls] {
         for engine in ENGINES {
-            for (law, tolerance) in [(Law::Constant {}, 1), (Law::Poisson {}, 90)] {
+            for (law, tolerance) in [(Law::Constant { earlier_ns: Nanos(0) }, 1), (Law::Poisson {}, 90)] {
                 let (sender, receiver) = asking(engine, 8, arrivals(law, 1_000), 300);
                 let anew = |job| {
                     with(over(transport, job), |job| {
@@ -118,7 +119,8 @@ fn an_arrival_may_have_a_connection_of_its_own() {
 fn arrivals_that_no_connection_was_free_for_are_missed_and_waited() {
     for engine in ENGINES {
         // No flow makes a connection in 2 us.
-        let (sender, receiver) = asking(engine, 1, arrivals(Law::Constant {}, 500_000), 200);
+        let (sender, receiver) =
+            asking(engine, 1, arrivals(Law::Constant { earlier_ns: Nanos(0) }, 500_000), 200);
         let anew = |job| {
             with(job, |job| {
                 job.load.traffic = TrafficKind::ConnectRequestResponse.into();
@@ -138,7 +140,8 @@ fn arrivals_that_no_connection_was_free_for_are_missed_and_waited() {
 #[test]
 fn an_arrival_whose_connection_is_refused_stays_in_hand() {
     for engine in ENGINES {
-        let (sender, receiver) = asking(engine, 3, arrivals(Law::Constant {}, 1_000), 200);
+        let (sender, receiver) =
+            asking(engine, 3, arrivals(Law::Constant { earlier_ns: Nanos(0) }, 1_000), 200);
         let anew = |job| {
             with(job, |job| {
                 job.load.traffic = TrafficKind::ConnectRequestResponse.into();
@@ -157,7 +160,7 @@ fn an_arrival_whose_connection_is_refused_stays_in_hand() {
 #[test]
 fn every_arrival_is_begun_and_the_rate_is_kept_over_tcp() {
     for engine in ENGINES {
-        for (law, tolerance) in [(Law::Constant {}, 1), (Law::Poisson {}, 160)] {
+        for (law, tolerance) in [(Law::Constant { earlier_ns: Nanos(0) }, 1), (Law::Poisson {}, 160)] {
             for own in [false, true] {
                 let connections = if own { 4 } else { 20 };
                 let mut planned = arrivals(law.clone(), if own { 500 } else { 2_000 }).unwrap();
@@ -245,7 +248,7 @@ fn one_call_begins_what_is_due_together_however_many_connections_are_free_for_it
 fn messages_that_are_joined_keep_their_sizes_in_order() {
     for engine in ENGINES {
         let mut sender = job(Role::Send, engine, 1, 900, 200);
-        sender.load.arrivals = arrivals(Law::Constant {}, 3_000_000);
+        sender.load.arrivals = arrivals(Law::Constant { earlier_ns: Nanos(0) }, 3_000_000);
         sender.load.message_sizes = Some(Sizes::Trace { sizes_bytes: [1, 900, 7].map(Bytes).to_vec() });
         let (sent, received) = run(&sender, &job(Role::Receive, engine, 1, 900, 200));
         let operations = sent.totals.operations;
@@ -265,7 +268,8 @@ fn messages_that_are_joined_keep_their_sizes_in_order() {
 fn what_finds_no_connection_free_waits_and_is_counted_from_its_arrival() {
     // The answers take 2 ms each on one connection, and four times as many are asked for.
     for engine in ENGINES {
-        let (sender, mut receiver) = asking(engine, 1, arrivals(Law::Constant {}, 2_000), 500);
+        let (sender, mut receiver) =
+            asking(engine, 1, arrivals(Law::Constant { earlier_ns: Nanos(0) }, 2_000), 500);
         receiver.application().compute_ns = Nanos(2 * MS);
         let (sent, _) = run(&sender, &receiver);
         check_accounts(&sent, 1);
@@ -295,7 +299,8 @@ fn what_finds_no_connection_free_waits_and_is_counted_from_its_arrival() {
 fn what_an_answer_takes_begins_when_its_request_is_here() {
     for engine in ENGINES {
         // The server is idle for 18 of 20 ms: what it computed ahead would be in no response time.
-        let (sender, mut receiver) = asking(engine, 1, arrivals(Law::Constant {}, 50), 300);
+        let (sender, mut receiver) =
+            asking(engine, 1, arrivals(Law::Constant { earlier_ns: Nanos(0) }, 50), 300);
         receiver.application().compute_ns = Nanos(2 * MS);
         let (sent, received) = run(&sender, &receiver);
         check_accounts(&sent, 1);
@@ -313,7 +318,8 @@ fn what_an_answer_takes_begins_when_its_request_is_here() {
 #[test]
 fn an_arrival_makes_all_operations_of_its_burst_on_one_connection() {
     for engine in ENGINES {
-        let (mut sender, receiver) = asking(engine, 5, arrivals(Law::Constant {}, 200), 500);
+        let (mut sender, receiver) =
+            asking(engine, 5, arrivals(Law::Constant { earlier_ns: Nanos(0) }, 200), 500);
         (sender.application().burst, sender.application().think_ns) = (4, Nanos(MS / 10));
         let (sent, _) = run(&sender, &receiver);
         check_accounts(&sent, 4);
@@ -382,7 +388,10 @@ fn more_arrivals_than_anybody_can_begin_are_counted_and_end_on_time() {
 
 #[test]
 fn a_peer_that_goes_while_a_connection_waits_for_its_arrival_is_noticed() {
-    let rare = Arrivals { period_ns: Nanos(60 * Nanos::SECOND.0), ..arrivals(Law::Constant {}, 1).unwrap() };
+    let rare = Arrivals {
+        period_ns: Nanos(60 * Nanos::SECOND.0),
+        ..arrivals(Law::Constant { earlier_ns: Nanos(0) }, 1).unwrap()
+    };
     let (sender, receiver) = asking(Engine::Epoll, 3, Some(rare), 120_000);
     let cancel = Cancel::default();
     let (sending, receiving) = crate::pair::prepare(&sender, &receiver, &cancel).unwrap();

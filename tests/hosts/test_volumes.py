@@ -235,6 +235,16 @@ def test_the_page_cache_of_a_server_is_made_and_proved_for_several_clients(
     assert received is not None and received > 0.5 * calls["writewholefile"].bytes
 
 
+def test_a_loop_device_that_a_killed_lab_could_not_note_any_more_goes_too(folder: Path) -> None:
+    before = machine()
+    note = volumes.Note("loop", "killed")
+    image = note.make_folder(folder) / "image"
+    image.write_bytes(bytes(1 << 20))
+    subprocess.run(["losetup", "-f", str(image)], check=True)
+    note.undo()
+    assert not left(before)
+
+
 PERSONALITY = """
 set $nthreads=2
 define fileset name=data,path=/data,entries=40,dirwidth=20,size=16k,prealloc=80

@@ -202,6 +202,8 @@ def undo(made: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
     for folder in _mounts(made, "file_system"):
         quietly("umount", "-l", folder)
     _detach(made.get("loop", []))
+    for device in _over_files_of(made.get("folder", [])):
+        quietly("losetup", "-d", device)
     for target in _mounts(made, "mount"):
         quietly("umount", "-l", target)
     for link in made.get("link", []):
@@ -239,6 +241,17 @@ def _detach(loops: Sequence[str]) -> None:
     for noted in loops:
         if _is_attached(noted):
             quietly("losetup", "-d", noted.partition(" ")[0])
+
+
+def _over_files_of(folders: Sequence[str]) -> list[str]:
+    """List the loop devices over files of these folders: a lab may have been killed between making and noting one."""
+    own = [f"{folder}/" for folder in map(run_folder.same, folders) if folder]
+    found = []
+    for backing in Path("/sys/block").glob("loop*/loop/backing_file"):
+        with contextlib.suppress(OSError):
+            if backing.read_text(encoding="utf-8").startswith(tuple(own)):
+                found.append(f"/dev/{backing.parent.parent.name}")
+    return found
 
 
 def _is_attached(noted: str) -> bool:

@@ -258,7 +258,7 @@ class SearchSection(Section):
     goals: list[Any] = Field(
         min_length=1,
         max_length=8,
-        description="Goals, each such as `loss = 0` or p99 `<=` a duration, or a mapping with the key `goal` and others of a goal.",
+        description="Goals, such as `loss = 0` or p99 `<=` a duration; or mappings with `goal` and its own keys.",
     )
     parameter: Annotated[str, one_word_of(("rate", "connections", "queue_depth"))] = Field(
         "rate", description="The parameter that is the load."
@@ -271,21 +271,21 @@ class SearchSection(Section):
     )
     exceed_ratio: Annotated[float, SHARE] = Field(
         0.5,
-        description="Goal exceed ratio: share of the trials' time at a load that may miss the goal, below 100 %.",
+        description="Share of the trials' time at a load that may miss the goal, below 100 %.",
     )
     width: Annotated[float, SHARE] = Field(
         0.05,
-        description="Goal width: the search ends when the relevant bounds are so near to each other, 0.1% to 50% of the upper.",
+        description="How near the relevant bounds are at the end, 0.1% to 50%.",
     )
     initial_trial_duration: Annotated[int | None, duration_within(10**7)] = Field(
-        None, description="Measured time of the first trial at a load; default: final_trial_duration."
+        None, description="First trial at a load; default: final_trial_duration."
     )
     final_trial_duration: Annotated[int | None, duration_within(10**7)] = Field(
-        None, description="Measured time of the other trials; default: `measured` of the windows."
+        None, description="Other trials; default: `measured` of the windows."
     )
     duration_sum: Annotated[int | None, duration_within(10**7)] = Field(
         None,
-        description=f"Goal duration sum: time of the trials that settle what a load is; default: {TRIALS} trials.",
+        description=f"Time of the trials that settle a load; default: {TRIALS} trials.",
     )
     search_duration: Annotated[int, quantity_within("duration", low=10**9, high=24 * HOUR_NS)] = Field(
         180 * 10**9, description="The search of a point ends after this time at the latest."

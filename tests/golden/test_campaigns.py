@@ -1,7 +1,8 @@
 """What is said of recorded campaigns, one of each load and of each strategy: the contract of every restructuring.
 
 `campaigns/NAME/stored` is a campaign as a lab left it, `damaged` with a part that is cut off, `killed` by SIGKILL in its fourth
-trial; `search` is one of before there were several goals, whose file is no longer read. Beside it lies what `check`, `plan` and `report` say of it. `IODYNO_UPDATE=1` writes that anew, never the campaign.
+trial; `search` is of before there were several goals, and its file is no longer read. Beside it lies what `check`, `plan` and
+`report` say of it. `IODYNO_UPDATE=1` writes that anew, never the campaign.
 """
 
 from __future__ import annotations

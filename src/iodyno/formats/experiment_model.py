@@ -258,6 +258,7 @@ class SearchSection(Section):
     goals: list[Any] = Field(
         min_length=1,
         max_length=8,
+        json_schema_extra={"items": {"anyOf": [{"type": "string"}, GoalSection.model_json_schema()]}},
         description="Goals, such as `loss = 0` or p99 `<=` a duration; or mappings with `goal` and its own keys.",
     )
     parameter: Annotated[str, one_word_of(("rate", "connections", "queue_depth"))] = Field(

@@ -10,6 +10,7 @@ import math
 import queue
 import random
 import statistics
+import sys
 import tempfile
 import threading
 from collections.abc import Callable, Sequence
@@ -145,7 +146,7 @@ def library(spec: SearchSpec, measure: Measure) -> Searched:
         )
         for goal in spec.goals
     )  # fmt: skip
-    config.max_load, config.min_load = float(spec.max_load), float(spec.min_load)
+    config.min_load, config.max_load = float(spec.min_load), float(spec.max_load)
     config.search_duration_max, config.warmup_duration = 1e9, None
     mlr.MultipleLossRatioSearch(config).search(Measurer(), debug=lambda _: None)
     return _searched(trials, spec)
@@ -238,8 +239,10 @@ class _Library(Search):
             return self._results.get()
 
         def search() -> None:
-            self.searched = library(spec, measure)
-            self._wanted.put(None)
+            try:
+                library(spec, measure)
+            finally:
+                self._wanted.put(None)
 
         threading.Thread(target=search, daemon=True).start()
 
@@ -270,22 +273,23 @@ REAL = {
     "hosts": {"client": {"access": "netns"}, "server": {"access": "netns"}},
     "workload": {
         "kind": "stream", "sender": "client", "receiver": "server", "transport": "udp", "size": "1000B",
-        "connections": 1, "arrivals": "constant", "link_rate": "20Mbit/s", "link_queue": "64KiB",
+        "connections": 1, "arrivals": "constant", "link_rate": "2Mbit/s", "link_queue": "4KiB",
     },
-    "search": {"goals": ["loss = 0"], "min_load": 200, "max_load": 20_000, "search_duration": "600s"},
+    "search": {"goals": ["loss = 0"], "min_load": 20, "max_load": 2000, "search_duration": "600s"},
     "windows": {"warm_up": "200ms", "measured": "1s", "drain": "100ms", "interval": "1s"},
     "limits": {"background_window": "100ms"},
     "outcomes": ["loss_ratio"],
 }  # fmt: skip
-"""Datagrams of 1000 bytes through a link of 20 Mbit/s: what is offered beyond it fills its queue, and is lost."""
+"""Datagrams of 1000 bytes through a link of 2 Mbit/s: what is offered beyond it fills its queue, and is lost."""
 
 
 async def real(pairs: int) -> list[dict[str, object]]:
-    """The same of datagrams through a link of 20 Mbit/s between two network namespaces, by the same trials."""
+    """The same of datagrams through a link of 2 Mbit/s between two network namespaces, by the same trials."""
     rows = []
     for name, sum_s in (("MLRsearch", USUAL_S), ("iodyno", USUAL_S), ("MLRsearch", 5), ("iodyno", 5)):
         for _ in range(max(1, pairs // 5)):
             found = await _real(name, sum_s)
+            print(f"  {name}, {sum_s} s: {found}", file=sys.stderr)
             rows.append({
                 "search": name, "duration sum, s": sum_s, "trials": found.trials,
                 "trial time, s": f"{found.seconds:g}", "relevant lower bound, 1/s": found.lower[0],

@@ -11,7 +11,7 @@ from made_campaign import Layout, Truth, make_campaign
 
 from iodyno import quick
 from iodyno.cli.search import _show
-from iodyno.core.search import Bound, GoalResult, SearchSpec, parse_goal
+from iodyno.core.search import Bound, GoalResult, LoadTrial, SearchSpec, parse_goal
 from iodyno.formats.experiment_file import experiment_text, parse_experiment
 
 SPEC = SearchSpec((parse_goal("p99 <= 1ms"),), min_load=100, max_load=10_000)
@@ -23,7 +23,8 @@ def searched(folder: Path, found: GoalResult) -> Path:
     made = make_campaign(folder, points, layout=Layout(replicates=1, idle=("before",)))
     header = json.loads((made / "campaign.json").read_text())
     header["experiment"]["search"] = asdict(SPEC)
-    header["search"] = {"goal_results": [asdict(found)]}
+    trials = [asdict(LoadTrial(load, 10**9, (lost,))) for load, lost in ((2000, 0.2), (1950, 0.01))]
+    header["search"] = {"goal_results": [asdict(found)], "load_trials": {"p1": trials}}
     (made / "campaign.json").write_text(json.dumps(header))
     return made
 
@@ -42,6 +43,10 @@ def test_json_has_the_rates_by_number_and_the_warnings(
     assert (one["warning"], one["regular"], one["conditional_throughput"]) == (warning, True, 1940.0)
     assert one["relevant_lower_bound"] == {"load": 1950, "low_loss_trials": 3, "trials": 3}
     assert told["goals"][0]["exceed_ratio"] == 0.5
+    assert [(step["load"], step["met"]) for step in told["load_trials"]["p1"]] == [
+        (2000, [False]),
+        (1950, [True]),
+    ]
 
 
 def test_of_a_wall_outside_json_has_no_number(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

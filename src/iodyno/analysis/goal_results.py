@@ -6,10 +6,19 @@ from collections.abc import Mapping
 from typing import Any
 
 from iodyno.analysis.dataset import Dataset
-from iodyno.core.search import Bound, GoalResult, SearchGoal, SearchSpec
+from iodyno.core.search import Bound, GoalResult, LoadTrial, SearchGoal, SearchSpec
 
 _CONFIRMATIONS = 3
 """Trials in a row that a level of an older search had to meet its goal in."""
+
+
+def load_trials_of(dataset: Dataset) -> dict[str, tuple[LoadTrial, ...]]:
+    """Return the trials of a search in their order, by the point that was searched at; of an older campaign nothing."""
+    stored = (dataset.header.get("search") or {}).get("load_trials") or {}
+    return {
+        point: tuple(LoadTrial(**{**trial, "loss_ratios": tuple(trial["loss_ratios"])}) for trial in trials)
+        for point, trials in stored.items()
+    }
 
 
 def search_of(dataset: Dataset) -> tuple[SearchSpec | None, tuple[GoalResult, ...]]:

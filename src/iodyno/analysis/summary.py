@@ -15,7 +15,7 @@ from iodyno.analysis.dataset import Dataset, Trial
 from iodyno.analysis.factors import FactorLevels, factors_of, label, labels_of, moving_together
 from iodyno.analysis.finite_buffer import finite_buffer_of
 from iodyno.analysis.fitting.campaign import fits_of
-from iodyno.analysis.goal_results import search_of
+from iodyno.analysis.goal_results import load_trials_of, search_of
 from iodyno.analysis.interval import estimate
 from iodyno.analysis.limiter import verdict
 from iodyno.analysis.limiter.elasticity import proofs_of
@@ -108,6 +108,7 @@ def _summarise(dataset: Dataset) -> CampaignSummary:
         fits=fits_of(dataset, measured, factors),
         search=(searched := search_of(dataset))[0],
         goal_results=searched[1],
+        load_trials=load_trials_of(dataset),
     )
 
 

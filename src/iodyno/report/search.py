@@ -8,7 +8,7 @@ from typing import Any
 
 from iodyno.analysis.summary import CampaignSummary
 from iodyno.core.quantity import counted
-from iodyno.core.search import Bound, GoalResult, SearchSpec
+from iodyno.core.search import Bound, GoalResult, LoadTrial, SearchSpec
 
 _ENDINGS = {
     "": "the search was interrupted",
@@ -114,6 +114,10 @@ def search_json(summary: CampaignSummary) -> dict[str, Any]:
         "max_load": spec.max_load,
         "method": "RFC 9971; interval: 95 % of the probability, over walls of every sharpness",
         "goal_results": [_as_json(spec, found) for found in summary.goal_results],
+        "load_trials": {
+            point: [_trial_json(spec, trial) for trial in trials]
+            for point, trials in summary.load_trials.items()
+        },
     }
 
 
@@ -126,6 +130,11 @@ def _as_json(spec: SearchSpec, found: GoalResult) -> dict[str, Any]:
         )
         unknown = {"estimate": None, **bounds}
     return {**asdict(found), "regular": found.regular} | unknown
+
+
+def _trial_json(spec: SearchSpec, trial: LoadTrial) -> dict[str, Any]:
+    met = [ratio <= goal.loss_ratio for ratio, goal in zip(trial.loss_ratios, spec.goals, strict=True)]
+    return {**asdict(trial), "met": met}
 
 
 def _above(found: GoalResult) -> bool:

@@ -109,9 +109,14 @@ class Search(Strategy):
         from iodyno.analysis.outcomes import OF_TRIAL
         from iodyno.analysis.physics import generator_warnings
 
+        forwarded = (
+            OF_TRIAL["achieved_operations_per_s"](trial).value if self._spec.factor == "rate" else None
+        )
+        if forwarded is not None:
+            forwarded *= 1 - (OF_TRIAL["loss_ratio"](trial).value or 0.0)
         if trial.status == "void":
             reason = trial.reason or "the generator fell behind"
-            return LoadTrial(load, duration_ns, (1.0,) * len(self._spec.goals), None, reason)
+            return LoadTrial(load, duration_ns, (1.0,) * len(self._spec.goals), forwarded, reason)
         if not trial.finished:
             return trial.reason or "a trial failed"
         ratios = []
@@ -122,12 +127,7 @@ class Search(Strategy):
             ratios.append(ratio)
         if warnings := [warning.text for warning in generator_warnings(trial)]:
             ratios = [1.0] * len(ratios)
-        forwarded = (
-            OF_TRIAL["achieved_operations_per_s"](trial).value if self._spec.factor == "rate" else None
-        )
-        lost = OF_TRIAL["loss_ratio"](trial).value if forwarded is not None else None
-        carried = forwarded * (1 - (lost or 0.0)) if forwarded is not None else None
-        return LoadTrial(load, duration_ns, tuple(ratios), carried, warnings[0] if warnings else "")
+        return LoadTrial(load, duration_ns, tuple(ratios), forwarded, warnings[0] if warnings else "")
 
     def _result(self, base: Point, history: _History, place: int, now: Standing, *, over: bool) -> GoalResult:
         from iodyno.designs.load_classification import bound_at, conditional_throughput

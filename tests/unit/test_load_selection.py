@@ -68,6 +68,17 @@ def test_trials_that_others_disturb_do_not_lead_it_astray() -> None:
         assert found.lower == pytest.approx(at, rel=0.06)
 
 
+@pytest.mark.parametrize("carried", [0.02, 0.3, 0.9])
+@pytest.mark.parametrize("at", [40_000, 1500])
+def test_what_is_carried_in_overload_may_mislead(at: int, carried: float) -> None:
+    """A receiver that breaks down, and a generator that gets late: less than the wall, or a share of whatever is offered."""
+    for in_overload in (lambda load: 1 - carried * at / load, lambda load: 1 - 0.95 * carried):
+        (found,), trials = search(SPEC, lambda load, lost=in_overload: 0.0 if load < at else lost(load))
+        assert found.ended == "regular" and found.lower is not None
+        assert found.lower < at <= found.lower * 1.06
+        assert len(trials) <= 18
+
+
 @pytest.mark.parametrize("softness", [0.02, 0.1])
 def test_a_wide_wall_ends_with_bounds_and_an_interval_that_holds_it(softness: float) -> None:
     source, inside, count = random.Random(5), 0, draws(50)

@@ -106,15 +106,15 @@ def _next(
     if not trials and spec.factor == "rate":
         load = spec.max_load
     else:
-        hint = _forwarded(trials, goal, place)
-        near = (hint, max(NEAR, 2 * goal.width)) if hint else None
+        near = _forwarded(trials, goal, place)
         guess = wall(_told(trials, goal, place), spec.min_load, spec.max_load, _met_at_wall(goal), near)
         load = _cheapest(ladder(spec), guess, goal, sums, bounds)
     return load, goal.final_trial_duration_ns if load in sums else goal.initial_trial_duration_ns
 
 
-def _forwarded(trials: Sequence[LoadTrial], goal: SearchGoal, place: int) -> float | None:
-    """Where the wall is by what was carried in overload: in the least overload that there was."""
+def _forwarded(trials: Sequence[LoadTrial], goal: SearchGoal, place: int) -> tuple[float, float] | None:
+    """Where the wall is by what was carried in overload, in the least that there was, and how near to that: the less, the more
+    often it was less than that."""
     least, lost = 1 - OVERLOAD * goal.width, goal.loss_ratio if goal.outcome == "loss_ratio" else 0.0
     rates = [
         (trial.load, trial.forwarded / (1 - lost))
@@ -122,7 +122,7 @@ def _forwarded(trials: Sequence[LoadTrial], goal: SearchGoal, place: int) -> flo
         if trial.forwarded and trial.loss_ratios[place] > goal.loss_ratio
         if trial.forwarded < trial.load * least
     ]
-    return min(rates)[1] if rates else None
+    return (min(rates)[1], max(NEAR, 2 * goal.width) * 2 ** (len(rates) - 1)) if rates else None
 
 
 @dataclass(frozen=True)

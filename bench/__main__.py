@@ -33,6 +33,7 @@ from bench import (
     repeats,
     report_page,
     scripts,
+    searches,
     servers,
     start_skew,
     storage,
@@ -70,6 +71,8 @@ BENCHES: dict[str, Callable[[int], Awaitable[Rows]]] = {
     "heatmap": heatmap.run,
     "decisions": decision_campaigns.run,
     "coverage": coverage.run,
+    "searches": searches.run,
+    "real_searches": searches.real,
     "storage": storage.run,
     "storage_rates": storage.rates,
     "storage_metadata": storage_metadata.run,
@@ -85,7 +88,18 @@ BENCHES: dict[str, Callable[[int], Awaitable[Rows]]] = {
     "report_page": report_page.many,
 }
 """Every comparison, by name; a new one is one file and one line."""
-LONG = frozenset({"limiter", "network", "connections_most", "personalities", "filebench", "report_page"})
+LONG = frozenset(
+    {
+        "limiter",
+        "network",
+        "connections_most",
+        "personalities",
+        "filebench",
+        "report_page",
+        "searches",
+        "real_searches",
+    }
+)
 """Comparisons that run only when they are named: a quarter of an hour, and more."""
 
 

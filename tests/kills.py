@@ -89,7 +89,7 @@ KINDS = {
         "run",
         f"{_BETWEEN}workload: {{{_EXCHANGE}, connections: 4, arrivals: poisson}}\n"
         "tunables: {all: {mtu: 9000}}\ndesign: {replicates: 1}\n"
-        "search: {goal: p99 <= 5ms, parameter: rate, low: 100, high: 50000, precision: 10%, time: 10s}\n",
+        "search: {goals: [p99 <= 5ms], parameter: rate, min_load: 100, max_load: 50000, width: 10%, search_duration: 10s}\n",
     ),
     "explore": Kind(
         "explore",

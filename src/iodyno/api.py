@@ -219,15 +219,23 @@ def disk(
 
 
 def search(
-    goal: str, *, low: str | int = 100, high: str | int = 1_000_000, precision: str = "2%", within: str = "60s",
-    seconds: float = 1, to: str | None = None, into: Folder = "campaigns", **parameters: Any,
+    *goals: str, min_load: str | int = 100, max_load: str | int = 1_000_000, width: str = "2%",
+    search_duration: str = "60s", seconds: float = 1, to: str | None = None, into: Folder = "campaigns",
+    **parameters: Any,
 ) -> Campaign:  # fmt: skip
-    """Find the largest rate that meets a goal, as `loss = 0` or `p99 <= 1ms`; `campaign.summary.found` has it.
+    """Find the largest rate that meets each goal, as `loss = 0` or `p99 <= 1ms`; `campaign.summary.goal_results` has them.
 
-    `within`: time that the trials may take. Raises as `run` does.
+    `width`: how near to each other the bounds of the rate are at the end; `search_duration`: time that the trials may take.
+    Raises as `run` does.
     """
     levels = _written({"transport": "tcp", **parameters})
-    asked = {"goal": goal, "low": low, "high": high, "precision": precision, "time": within}
+    asked = {
+        "goals": list(goals),
+        "min_load": min_load,
+        "max_load": max_load,
+        "width": width,
+        "search_duration": search_duration,
+    }
     keys = quick.search(levels, search_for=asked, seconds=seconds, to=to, profile=False)
     return run(_parsed(keys), into=into)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from iodyno.core.outcome import OUTCOMES
+from iodyno.core.outcome import OUTCOMES, TIMES_OF_REQUESTS
 from iodyno.core.search import parse_goal
 from iodyno.core.workload import CONNECT_REQUEST_RESPONSE, REQUEST_RESPONSE
 from iodyno.loads.disk.core.load import WORKLOAD
@@ -279,16 +279,19 @@ def search(
     profile: bool,
     background_window: str | None = None,
 ) -> dict[str, Any]:
-    """The largest rate that meets a goal: messages one way, or requests."""
-    one_way = parse_goal(search_for["goal"]).outcome == "loss_ratio"
+    """The largest rate that meets each goal: messages one way, or requests."""
+    one_way = parse_goal(search_for["goals"][0]).outcome == "loss_ratio"
     law = "constant" if one_way else "poisson"
     settings = {"arrivals": law, **levels}
     if one_way:
         settings.pop("response_size", None)
     outcomes = outcomes_of_requests({**levels, "rate": ""})
+    if one_way:
+        as_written = {of_request: name for name, of_request in TIMES_OF_REQUESTS.items()}
+        outcomes = [as_written.get(name, name) for name in outcomes]
     return {
         "name": "search",
-        "question": f"Which is the largest rate with {search_for['goal']}?",
+        "question": f"Which is the largest rate with {' and with '.join(search_for['goals'])}?",
         "hosts": hosts_of(to),
         "workload": {
             "kind": "stream" if one_way else "request_response",

@@ -32,7 +32,7 @@ def table() -> str:
         design = plan(experiment)
         spec = experiment.search
         minutes = (
-            len(design.points) * spec.time_ns if spec else estimate(experiment, design).total_ns
+            len(design.points) * spec.duration_ns if spec else estimate(experiment, design).total_ns
         ) / 60e9
         time = f"{minutes:.0f} min" if minutes >= 1.5 else f"{60 * minutes:.0f} s"
         time += " at most" if spec else ""

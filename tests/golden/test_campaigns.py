@@ -1,7 +1,8 @@
 """What is said of recorded campaigns, one of each load and of each strategy: the contract of every restructuring.
 
 `campaigns/NAME/stored` is a campaign as a lab left it, `damaged` with a part that is cut off, `killed` by SIGKILL in its fourth
-trial. Beside it lies what `check`, `plan` and `report` say of it. `IODYNO_UPDATE=1` writes that anew, never the campaign.
+trial; `search` is of before there were several goals, and its file is no longer read. Beside it lies what `check`, `plan` and
+`report` say of it. `IODYNO_UPDATE=1` writes that anew, never the campaign.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ CAMPAIGNS = Path(__file__).parent / "campaigns"
 NAMES = sorted(place.name for place in CAMPAIGNS.iterdir())
 LOADS_AND_STRATEGIES = {
     *("stream", "request", "connect", "clients", "script", "disk", "files"),
-    *("fixed", "until", "search", "prove", "explore", "noise"),
+    *("fixed", "until", "search", "goals", "prove", "explore", "noise"),
     *("damaged", "killed"),
 }
 SAID = {
@@ -94,7 +95,7 @@ def trials(folder: Path) -> list[Mapping[str, Any]]:
 ASKED = {
     "fixed": ("run", "stored/experiment.yaml"),
     "until": ("run", "stored/experiment.yaml", "--max-trials", "16"),
-    "search": ("run", "stored/experiment.yaml"),
+    "goals": ("run", "stored/experiment.yaml"),
     "prove": ("run", "stored/experiment.yaml"),
     "noise": ("noise", "whole.yaml", "--blocks", "2", "--restarts", "2", "--trials", "2"),
     "explore": ("explore", "whole.yaml"),

@@ -169,13 +169,13 @@ def test_a_search_at_a_level_that_cannot_be_had_ends_and_the_others_go_on(
     program: AgentProgram, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(path_levels, "_NEEDS", {"sandbox": lambda: "there is none"})
-    goal = SearchSpec(parse_goal("mean <= 1s"), low=100, high=200, precision=0.5)
+    goal = SearchSpec((replace(parse_goal("mean <= 1s"), width=0.5),), min_load=100, max_load=200)
     plain = experiment("netns", factors=(Factor("path", ("sandbox", "zone")),), connections=1)
     workload = replace(plain.workload, kind="request_response", settings={"arrivals": "constant"})
     asked = replace(plain, workload=workload, search=goal)
     outcome = asyncio.run(run(asked, tmp_path, program=program))
     (skipped,) = outcome.skipped
-    first, second = outcome.answers["search"].content["found"]
+    first, second = outcome.answers["search"].content["goal_results"]
     assert (first["ended"], first["warning"], first["trials"]) == ("failed", skipped.reason, 0)
     assert second["ended"] and second["trials"] == outcome.finished > 0
 

@@ -82,9 +82,20 @@ def test_an_open_loop_holds_its_rate(tmp_path: Path) -> None:
 
 
 def test_a_goal_that_every_rate_meets_lies_above_the_search(tmp_path: Path) -> None:
-    words = ("--goal", "p50 <= 9s", "--low", "100", "--high", "1000", "--seconds", "0.2", "--within", "60")
+    words = (
+        "--goal",
+        "p50 <= 9s",
+        "--min-load",
+        "100",
+        "--max-load",
+        "1000",
+        "--final-trial-duration",
+        "0.2",
+        "--search-duration",
+        "60",
+    )
     found = iodyno("search", *words, cwd=tmp_path)
-    (one,) = found["found"]
+    (one,) = found["goal_results"]
     void = fell_behind(found["campaign"], tmp_path)
     assert one["trials"] == sum(tried["trials"] for tried in found["tried"]) + void
     if not void:
@@ -93,14 +104,25 @@ def test_a_goal_that_every_rate_meets_lies_above_the_search(tmp_path: Path) -> N
 
 
 def test_the_search_stays_within_its_time_and_what_it_tried(tmp_path: Path) -> None:
-    words = ("--goal", "p99 <= 2us", "--low", "100", "--high", "100000", "--seconds", "0.2", "--within", "5")
+    words = (
+        "--goal",
+        "p99 <= 2us",
+        "--min-load",
+        "100",
+        "--max-load",
+        "100000",
+        "--final-trial-duration",
+        "0.2",
+        "--search-duration",
+        "5",
+    )
     found = iodyno("search", *words, cwd=tmp_path)
-    (one,) = found["found"]
-    assert one["ended"] in ("time", "edge")
+    (one,) = found["goal_results"]
+    assert one["ended"] in ("duration", "edge")
     assert (one["estimate"] or one["high"]) < 1000, "no answer takes two microseconds, at whatever rate"
     folder = Path(found["campaign"])
     again = subprocess.run(
         [*command_server.iodyno(), "report", folder, "--json"],
         cwd=tmp_path, capture_output=True, text=True, timeout=HUNG_S, check=True,
     )  # fmt: skip
-    assert json.loads(again.stdout)["search"]["found"][0]["trials"] == one["trials"]
+    assert json.loads(again.stdout)["search"]["goal_results"][0]["trials"] == one["trials"]

@@ -183,7 +183,7 @@ def test_datagram_ingest(tmp_path: Path) -> None:
         "      server_engine:": "      server_engine: [recvmmsg, packet_v3]",
         "      adaptive:": "      adaptive: [off, off]",
         # No more than the sending end can do on any machine.
-        "search:": "search: {goal: loss = 0, low: 1000, high: 50000, precision: 20%, time: 5s}",
+        "search:": "search: {goals: [loss = 0], min_load: 1000, max_load: 50000, width: 20%, search_duration: 5s}",
     }
     points = campaign_of("datagram-ingest.yaml", changes, tmp_path)
     assert {point["levels"]["server_engine"] for point in points} == {"recvmmsg", "packet_v3"}

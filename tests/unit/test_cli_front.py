@@ -343,7 +343,7 @@ def test_tcp_asks_for_what_its_options_say() -> None:
     parse_experiment(experiment_text(datagrams), environment={})
 
 
-def test_rr_and_search_ask_for_what_their_options_say() -> None:
+def test_rr_asks_for_what_its_options_say() -> None:
     levels = {"transport": "tcp", "connections": "64", "size": "512B", "engine": "epoll"} | {
         "response_size": "1024"
     }
@@ -355,18 +355,6 @@ def test_rr_and_search_ask_for_what_their_options_say() -> None:
     assert parse_experiment(experiment_text(connecting), environment={}).workload.kind == (
         "connect_request_response"
     )
-    goal = {"goal": "p99 <= 1ms", "low": 100, "high": 10**6, "precision": 0.02, "time": "60s"}
-    searching = quick.search(levels, search_for=goal, seconds=1, to=None, profile=False)
-    spec = parse_experiment(experiment_text(searching), environment={}).search
-    assert spec is not None and (spec.goal.most, spec.low, spec.high) == (1e6, 100, 10**6)
-    one_way = quick.search(
-        {**levels, "transport": "udp"},
-        search_for={**goal, "goal": "loss = 0"},
-        seconds=1,
-        to=None,
-        profile=False,
-    )
-    assert one_way["workload"]["kind"] == "stream" and "response_size" not in one_way["workload"]
 
 
 @pytest.mark.parametrize(
@@ -379,7 +367,11 @@ def test_rr_and_search_ask_for_what_their_options_say() -> None:
         ),
         (["search"], "--goal"),
         (["search", "--goal", "p98 <= 1ms"], "invalid value 'p98 <= 1ms' for --goal: expected loss = 0"),
-        (["search", "--goal", "loss = 0", "--low", "9", "--high", "8"], "expected a low below the high"),
+        (["search", "--goal", "loss = 0", "--goal", "p99 <= 1ms"], "for --goal"),
+        (
+            ["search", "--goal", "loss = 0", "--min-load", "9", "--max-load", "8"],
+            "expected a min-load below the max-load",
+        ),
     ],
 )
 def test_rr_and_search_refuse_a_wrong_option_by_its_name(words: list[str], said: str, tmp_path: Path) -> None:
@@ -448,7 +440,7 @@ def test_a_share_above_all_of_it_needs_its_sign(tmp_path: Path) -> None:
         assert refused.returncode == 2
         assert f"did you mean {written}%?" in refused.stderr
     assert iodyno("plan", STUDY, "--noise", "120%").returncode == 0
-    wide = iodyno("search", "--goal", "loss = 0", "--precision", "60%", cwd=tmp_path)
+    wide = iodyno("search", "--goal", "loss = 0", "--width", "60%", cwd=tmp_path)
     assert (wide.returncode, "expected a share from 0.001 to 0.5" in wide.stderr) == (2, True)
 
 

@@ -9,19 +9,22 @@ from pathlib import Path
 import pytest
 from made_campaign import Layout, Truth, make_campaign
 
+from iodyno import quick
 from iodyno.cli.search import _show
-from iodyno.core.search import Found, SearchSpec, parse_goal
+from iodyno.core.search import Bound, GoalResult, LoadTrial, SearchSpec, parse_goal
+from iodyno.formats.experiment_file import experiment_text, parse_experiment
 
-SPEC = SearchSpec(parse_goal("p99 <= 1ms"), low=100, high=10_000)
+SPEC = SearchSpec((parse_goal("p99 <= 1ms"),), min_load=100, max_load=10_000)
 
 
-def searched(folder: Path, found: Found) -> Path:
+def searched(folder: Path, found: GoalResult) -> Path:
     """A campaign of one trial at each of three rates, with this end of its search."""
     points = [({"rate": rate}, Truth()) for rate in (10_000, 900, 2500)]
     made = make_campaign(folder, points, layout=Layout(replicates=1, idle=("before",)))
     header = json.loads((made / "campaign.json").read_text())
     header["experiment"]["search"] = asdict(SPEC)
-    header["search"] = {"found": [asdict(found)]}
+    trials = [asdict(LoadTrial(load, 10**9, (lost,))) for load, lost in ((2000, 0.2), (1950, 0.01))]
+    header["search"] = {"goal_results": [asdict(found)], "load_trials": {"p1": trials}}
     (made / "campaign.json").write_text(json.dumps(header))
     return made
 
@@ -29,16 +32,50 @@ def searched(folder: Path, found: Found) -> Path:
 def test_json_has_the_rates_by_number_and_the_warnings(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    found = Found("p1", {}, 2000.0, 1900.0, 2100.0, 1950, 3, "precise", "the generator may be the limit")
+    bounds, warning = (Bound(1950, 3, 3), Bound(2000, 0, 3)), "the generator may be the limit"
+    numbers = (True, 1940.0, 2000.0, 1900.0, 2100.0, 6, 6 * 10**9)
+    found = GoalResult("p1", {}, "p99 <= 1ms", *bounds, *numbers, "regular", warning)
     _show(searched(tmp_path / "s", found), as_json=True)
     told = json.loads(capsys.readouterr().out)
     assert [one["levels"]["rate"] for one in told["tried"]] == [900, 2500, 10_000]
     assert any(one["code"] == "background" for one in told["warnings"])
-    assert told["found"][0]["warning"] == "the generator may be the limit"
+    (one,) = told["goal_results"]
+    assert (one["warning"], one["regular"], one["conditional_throughput"]) == (warning, True, 1940.0)
+    assert one["relevant_lower_bound"] == {"load": 1950, "low_loss_trials": 3, "trials": 3}
+    assert told["goals"][0]["exceed_ratio"] == 0.5
+    assert [(step["load"], step["met"]) for step in told["load_trials"]["p1"]] == [
+        (2000, [False]),
+        (1950, [True]),
+    ]
 
 
 def test_of_a_wall_outside_json_has_no_number(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    found = Found("p1", {}, 10_000.0, 10_000.0, 10_000.0, 10_000, 3, "edge")
+    numbers = (True, 10_000.0, 10_000.0, 10_000.0, 10_000.0, 3, 3 * 10**9)
+    found = GoalResult("p1", {}, "p99 <= 1ms", Bound(10_000, 3, 3), None, *numbers, "edge")
     _show(searched(tmp_path / "s", found), as_json=True)
-    (one,) = json.loads(capsys.readouterr().out)["found"]
+    (one,) = json.loads(capsys.readouterr().out)["goal_results"]
     assert (one["estimate"], one["low"], one["high"]) == (None, 10_000, None)
+
+
+def test_it_asks_for_what_its_options_say() -> None:
+    levels = {"transport": "tcp", "connections": "64", "size": "512B", "response_size": "1024"}
+    goal = {
+        "goals": ["p99 <= 1ms"],
+        "min_load": 100,
+        "max_load": 10**6,
+        "width": 0.02,
+        "search_duration": "60s",
+    }
+    searching = quick.search(levels, search_for=goal, seconds=1, to=None, profile=False)
+    spec = parse_experiment(experiment_text(searching), environment={}).search
+    assert spec is not None and (spec.goals[0].most, spec.min_load, spec.max_load) == (1e6, 100, 10**6)
+    one_way = quick.search(
+        {**levels, "transport": "udp"},
+        search_for={**goal, "goals": ["loss = 0", "loss <= 0.5 %"]},
+        seconds=1,
+        to=None,
+        profile=False,
+    )
+    assert one_way["workload"]["kind"] == "stream" and "response_size" not in one_way["workload"]
+    both = parse_experiment(experiment_text(one_way), environment={}).search
+    assert both is not None and [each.loss_ratio for each in both.goals] == [0, 0.005]

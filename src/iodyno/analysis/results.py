@@ -18,7 +18,7 @@ from iodyno.analysis.wall import Wall
 from iodyno.core.decision import Standing, UntilSpec
 from iodyno.core.limiter import UNKNOWN, Finding, Verdict
 from iodyno.core.outcome import Estimate
-from iodyno.core.search import Found, SearchSpec
+from iodyno.core.search import GoalResult, LoadTrial, SearchSpec
 from iodyno.core.warnings import Warning
 from iodyno.core.workload import Level
 from iodyno.loads.base.analysis import load_of
@@ -142,7 +142,8 @@ class CampaignSummary:
     programs: tuple[FoundProgram, ...] = ()
     notes: tuple[str, ...] = ()
     search: SearchSpec | None = None
-    found: tuple[Found, ...] = ()
+    goal_results: tuple[GoalResult, ...] = ()
+    load_trials: Mapping[str, tuple[LoadTrial, ...]] = field(default_factory=dict)
     walls: tuple[Wall, ...] = ()
     trades: tuple[Trade, ...] = ()
     decision: Standing | None = None

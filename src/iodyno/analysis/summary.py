@@ -15,6 +15,7 @@ from iodyno.analysis.dataset import Dataset, Trial
 from iodyno.analysis.factors import FactorLevels, factors_of, label, labels_of, moving_together
 from iodyno.analysis.finite_buffer import finite_buffer_of
 from iodyno.analysis.fitting.campaign import fits_of
+from iodyno.analysis.goal_results import load_trials_of, search_of
 from iodyno.analysis.interval import estimate
 from iodyno.analysis.limiter import verdict
 from iodyno.analysis.limiter.elasticity import proofs_of
@@ -32,7 +33,6 @@ from iodyno.core.decision import Rule, Standing, UntilSpec
 from iodyno.core.experiment import stored_ends
 from iodyno.core.limiter import Finding, Verdict
 from iodyno.core.outcome import OUTCOMES, bystanders_of
-from iodyno.core.search import Found, Goal, SearchSpec
 from iodyno.core.warnings import Warning, WarningCode
 from iodyno.loads.base.analysis import load_of
 from iodyno.loads.files.analysis.flowops import programs_of
@@ -106,7 +106,9 @@ def _summarise(dataset: Dataset) -> CampaignSummary:
         until=_until(dataset),
         finite_buffer=finite_buffer_of(dataset, finished, measured, {p.id: p.outcomes for p in points}),
         fits=fits_of(dataset, measured, factors),
-        **_search(dataset),
+        search=(searched := search_of(dataset))[0],
+        goal_results=searched[1],
+        load_trials=load_trials_of(dataset),
     )
 
 
@@ -150,14 +152,6 @@ def _planned(dataset: Dataset) -> list[Mapping[str, Any]]:
 
 def _hello(dataset: Dataset) -> dict[str, Mapping[str, Any]]:
     return {name: host.get("hello") or {} for name, host in dataset.hosts.items()}
-
-
-def _search(dataset: Dataset) -> dict[str, Any]:
-    asked, stored = dataset.experiment.get("search"), dataset.header.get("search") or {}
-    if not asked:
-        return {}
-    spec = SearchSpec(**{**asked, "goal": Goal(**asked["goal"])})
-    return {"search": spec, "found": tuple(Found(**found) for found in stored.get("found") or ())}
 
 
 def unit_of(outcome: str) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict, deque
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 
@@ -129,7 +130,8 @@ class Course:
         point = planned.point
         self._check(point)
         if known := self._known[_key(planned)]:
-            planned = known.popleft()
+            # What is stored of a trial does not say for how long it was to be measured.
+            planned = replace(known.popleft(), point=point)
         else:
             taken = self._ledger.entries()
             if planned.order < 0 or planned.order in taken:

@@ -308,7 +308,9 @@ class _Campaign:
 
     def _windows(self, planned: PlannedTrial) -> Windows:
         windows = self._experiment.windows
-        return perturbation.windows(windows) if planned.perturbation else windows
+        if planned.perturbation:
+            return perturbation.windows(windows)
+        return windows.measuring(planned.point.measured_ns or windows.measured_ns)
 
     async def execute_all(self, testbeds: Testbeds, watcher: Watcher) -> int | None:
         """The trials that are due, one after the other, up to a pause without agents of so many ns; None: these were all."""

@@ -106,7 +106,7 @@ def _summary(experiment: Experiment, file: str) -> dict[str, object]:
         "workload": load_named(workload.kind).shown(workload),
         "factors": factors,
         "points": len(design.points),
-        **({"search": f"largest {searched.factor} with {searched.goal.text}"} if searched else {}),
+        **({"search": f"largest {searched.factor} with {searched.named}"} if searched else {}),
         **({"until": experiment.until.rule.text} if experiment.until else {}),
         "trials": "as many as the search takes" if searched else len(design.trials),
         "outcomes": list(experiment.outcomes),

@@ -184,8 +184,8 @@ def _search(spec: SearchSpec, design: Design) -> str:
     points = len(design.points)
     each = "" if points == 1 else f" at each of {points} points"
     return (
-        f"a search for the largest {spec.factor} with {spec.goal.text}, {spec.low} to {spec.high}{each}: "
-        f"{clock(points * spec.time_ns)} at most; which trials is known when those before have run"
+        f"a search for the largest {spec.factor} with {spec.named}, {spec.min_load} to {spec.max_load}{each}: "
+        f"{clock(points * spec.duration_ns)} at most; which trials is known when those before have run"
     )
 
 

@@ -19,7 +19,6 @@ from iodyno.core.design import Design, PlannedTrial
 from iodyno.core.experiment import Experiment
 from iodyno.core.factor import named_by_variant, parameter_of
 from iodyno.core.quantity import show_rough
-from iodyno.core.search import Found
 from iodyno.core.warnings import Warning
 from iodyno.loads.base.watch import load_in
 
@@ -91,13 +90,13 @@ class PlainWatcher(Watcher):
             from iodyno.report.decision import look_line
 
             self.say(f"{standing.rule}: {look_line(standing)}")
-        elif isinstance(found := answer.shown, Found):
+        elif (spec := self._experiment.search) and isinstance(answer.shown, tuple):
             from iodyno.report.search import so_far
 
-            assert self._experiment.search is not None
-            if found.trials and not found.ended:
-                more = f", at most {show_rough(time_left_ns)} more" if time_left_ns else ""
-                self.say(f"  {so_far(self._experiment.search, found)}{more}")
+            more = f", at most {show_rough(time_left_ns)} more" if time_left_ns else ""
+            for found in answer.shown:
+                if found.trials and not found.ended:
+                    self.say(f"  {so_far(spec, found)}{more}")
 
     def say(self, text: str) -> None:
         """A line on stderr."""

@@ -1,4 +1,4 @@
-"""`iodyno search`: the largest rate that meets a goal, right now and without a file."""
+"""`iodyno search`: the largest rate that meets each goal, right now and without a file."""
 
 from __future__ import annotations
 
@@ -12,23 +12,32 @@ from iodyno import quick
 from iodyno.cli import right_now
 from iodyno.cli.number import NumberRange
 from iodyno.cli.right_now import level
-from iodyno.cli.share import PRECISION
+from iodyno.cli.share import EXCEED, WIDTH
 from iodyno.core.errors import TrialError
-from iodyno.core.search import parse_goal
+from iodyno.core.search import TRIALS, parse_goal
 from iodyno.core.workload import REQUEST_RESPONSE
 
 
-def _goal(ctx: click.Context, _option: click.Parameter, written: str) -> str:
+def _goals(ctx: click.Context, _option: click.Parameter, written: tuple[str, ...]) -> tuple[str, ...]:
     try:
-        parse_goal(written)
+        kinds = {parse_goal(each).outcome == "loss_ratio" for each in written}
     except ValueError as problem:
         raise click.BadParameter(str(problem), ctx, param_hint="--goal") from None
+    if len(kinds) > 1:
+        text = "invalid value: a goal on loss and one on the response time, which are of different loads; expected one kind"
+        raise click.BadParameter(text, ctx, param_hint="--goal")
     return written
 
 
 @click.command(name="search")
 @click.option(
-    "--goal", required=True, callback=_goal, metavar="GOAL", help="Such as 'loss = 0' or 'p99 <= 1ms'."
+    "--goal",
+    "goals",
+    required=True,
+    multiple=True,
+    callback=_goals,
+    metavar="GOAL",
+    help="Such as 'loss = 0' or 'p99 <= 1ms'; each one that is given is searched for.",
 )
 @level(REQUEST_RESPONSE, "--transport", "transport", "tcp")
 @level(REQUEST_RESPONSE, "--connections", "connections", "16")
@@ -38,24 +47,33 @@ def _goal(ctx: click.Context, _option: click.Parameter, written: str) -> str:
 @level(REQUEST_RESPONSE, "--server-engine", "server_engine")
 @level(REQUEST_RESPONSE, "--arrivals", "arrivals")
 @click.option(
-    "--low", type=click.IntRange(1, 10**9), default=100, show_default=True, help="Least rate to try."
+    "--min-load", type=click.IntRange(1, 10**9), default=100, show_default=True, help="Least rate to try."
 )
-@click.option("--high", type=click.IntRange(2, 10**9), default=5_000_000, show_default=True,
+@click.option("--max-load", type=click.IntRange(2, 10**9), default=5_000_000, show_default=True,
               help="Greatest rate to try.")  # fmt: skip
-@click.option("--precision", type=PRECISION, default="5%", show_default=True,
-              help="End when the 95 % interval is narrower than this share of the rate.")  # fmt: skip
-@click.option("--seconds", type=NumberRange(0.1, 3600), default=1, show_default=True,
-              help="Measured time of each trial.")  # fmt: skip
-@click.option("--within", type=NumberRange(1, 86_400), default=75, show_default=True,
-              help="End after so many seconds at the latest.")  # fmt: skip
+@click.option("--width", type=WIDTH, default="5%", show_default=True,
+              help="Goal width: end when the relevant bounds are so near to each other.")  # fmt: skip
+@click.option("--exceed-ratio", type=EXCEED, default="50%", show_default=True,
+              help="Goal exceed ratio: share of the trials at a rate that may miss the goal.")  # fmt: skip
+@click.option("--initial-trial-duration", type=NumberRange(0.1, 3600), metavar="SECONDS",
+              help="Measured time of the first trial at a rate (default: the final one).")  # fmt: skip
+@click.option("--final-trial-duration", type=NumberRange(0.1, 3600), default=1, show_default=True,
+              metavar="SECONDS", help="Measured time of each other trial.")  # fmt: skip
+@click.option("--duration-sum", type=NumberRange(0.1, 36_000), metavar="SECONDS",
+              help=f"Goal duration sum: time of the trials that settle what a rate is (default: {TRIALS} trials).")  # fmt: skip
+@click.option("--search-duration", type=NumberRange(1, 86_400), default=75, show_default=True,
+              metavar="SECONDS", help="End after so many seconds at the latest.")  # fmt: skip
 @right_now.common
 def command(
-    goal: str,
-    low: int,
-    high: int,
-    precision: float,
-    seconds: float,
-    within: float,
+    goals: tuple[str, ...],
+    min_load: int,
+    max_load: int,
+    width: float,
+    exceed_ratio: float,
+    initial_trial_duration: float | None,
+    final_trial_duration: float,
+    duration_sum: float | None,
+    search_duration: float,
     to: str | None,
     profile: bool,
     background_window: str | None,
@@ -63,40 +81,50 @@ def command(
     into: Path,
     **levels: Any,
 ) -> None:
-    """Find the largest rate that meets a goal.
+    """Find the largest rate that meets a goal, or several goals, by RFC 9971 (MLRsearch).
 
     For 'loss = 0' (RFC 2544) messages are sent one way at a constant rate, for a goal on the response time requests come
     as Poisson arrivals and are answered. The rate of each trial is chosen by what the trials before it said; a trial that
-    was disturbed does not lead the search astray. Prints the rate with a 95 % interval, and the rate at which the goal
-    was met three times in a row.
+    was disturbed does not lead the search astray. Prints for each goal its relevant bounds, with the trials that settled
+    them, the conditional throughput, and a 95 % interval of the rate.
 
     \b
     Examples:
-      iodyno search --transport udp --size 64B --goal 'loss = 0'
+      iodyno search --transport udp --goal 'loss = 0' --goal 'loss <= 0.5 %'
       iodyno search --transport tcp --goal 'p99 <= 1ms'
       iodyno search --transport udp --server-engine recvmmsg \\
-        --goal 'p99 <= 200us' --precision 2% --json
+        --goal 'p99 <= 200us' --width 2% --json
     """
     written = {name: value for name, value in levels.items() if value is not None}
-    if low >= high:
-        raise click.UsageError(f"invalid value: --low {low} and --high {high}; expected a low below the high")
+    if min_load >= max_load:
+        raise click.UsageError(
+            f"invalid value: --min-load {min_load} and --max-load {max_load}; expected a min-load below the max-load"
+        )
     search_for = {
-        "goal": goal,
-        "low": low,
-        "high": high,
-        "precision": precision,
-        "time": f"{round(within * 1000)}ms",
+        "goals": list(goals),
+        "min_load": min_load,
+        "max_load": max_load,
+        "width": width,
+        "exceed_ratio": exceed_ratio,
+        "search_duration": _milliseconds(search_duration),
     }
+    for key, seconds in (("initial_trial_duration", initial_trial_duration), ("duration_sum", duration_sum)):
+        if seconds is not None:
+            search_for[key] = _milliseconds(seconds)
     keys = quick.search(
         written,
         search_for=search_for,
-        seconds=seconds,
+        seconds=final_trial_duration,
         to=to,
         profile=profile,
         background_window=background_window,
     )
     experiment = right_now.experiment_of(keys)
     _show(right_now.measure(experiment, into), as_json=as_json)
+
+
+def _milliseconds(seconds: float) -> str:
+    return f"{round(seconds * 1000)}ms"
 
 
 def _show(folder: Path, *, as_json: bool) -> None:
@@ -107,7 +135,7 @@ def _show(folder: Path, *, as_json: bool) -> None:
     from iodyno.report.search import search_json, search_sentences
 
     summary = analyse(read_dataset(folder))
-    (found,) = summary.found or (None,)
+    results = summary.goal_results
     if as_json:
         assert summary.search is not None
         factor = summary.search.factor
@@ -122,9 +150,10 @@ def _show(folder: Path, *, as_json: bool) -> None:
         for sentence in search_sentences(summary):
             click.echo(sentence)
         click.echo(str(folder))
-    if found is None or found.ended == "failed" or not found.known:
+    if not results or any(found.ended == "failed" or not found.known for found in results):
+        why = next((found.warning for found in results if found.warning), "no trial told anything")
         raise TrialError(
-            f"the search has no answer: {(found and found.warning) or 'no trial told anything'}",
+            f"the search has no answer: {why}",
             where=str(folder),
             advice="see why its trials failed: iodyno report shows each",
         )

@@ -41,4 +41,5 @@ class Share(click.ParamType[float]):
 
 SHARE = Share()
 SHARE_OR_NONE = Share(zero=True)
-PRECISION = Share(low=0.001, high=0.5)
+WIDTH = Share(low=0.001, high=0.5)
+EXCEED = Share(zero=True, high=0.9999)

@@ -13,10 +13,14 @@ from iodyno.core.workload import Level
 
 @dataclass(frozen=True)
 class Point:
-    """One combination of levels. `levels` holds the factors, and what is set together with them."""
+    """One combination of levels. `levels` holds the factors, and what is set together with them.
+
+    `measured_ns`: the measured window of its trials, where a strategy asks for another one than the experiment's.
+    """
 
     id: str
     levels: Mapping[str, Level]
+    measured_ns: int | None = None
 
 
 @dataclass(frozen=True)

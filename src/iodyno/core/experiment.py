@@ -6,7 +6,7 @@ How it is read from a file, and what is said about a wrong one, is in `iodyno.fo
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from iodyno.core.decision import UntilSpec
@@ -149,6 +149,12 @@ class Windows:
         """Time for which the load is on in a trial."""
         return self.warm_up_ns + self.measured_ns + self.drain_ns
 
+    def measuring(self, measured_ns: int) -> Windows:
+        """The same with a measured window of that length; an interval that was as long stays so."""
+        whole = self.interval_ns == self.measured_ns
+        interval_ns = measured_ns if whole else min(self.interval_ns, measured_ns)
+        return replace(self, measured_ns=measured_ns, interval_ns=interval_ns)
+
 
 @dataclass(frozen=True)
 class DesignSpec:
@@ -237,7 +243,7 @@ class Experiment:
         What is searched for is at its least where the levels do not say it. Traces are named by their whole paths, so that
         levels say what was written and hosts are told what was meant.
         """
-        searched = {self.search.factor: self.search.low} if self.search else {}
+        searched = {self.search.factor: self.search.min_load} if self.search else {}
         fixed = {**self.workload.workload.defaults(), **self.workload.settings, **self.tunables}
         levels_at = {**fixed, **searched, **levels}
         return {name: self.traces.get((name, level), level) for name, level in levels_at.items()}

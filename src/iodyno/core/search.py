@@ -1,16 +1,16 @@
-"""A search as a value: the largest rate that meets a goal.
+"""A search as a value, in the terms of RFC 9971 (Multiple Loss Ratio Search): goals, what a trial gave, and goal results.
 
 >>> parse_goal("p99 <= 1ms")
-Goal(outcome='response_time_p99_ns', most=1000000.0, text='p99 <= 1ms', over=0.01)
->>> parse_goal("loss = 0").most, parse_goal("loss <= 0.1 %").most
-(0.0, 0.001)
+SearchGoal(outcome='response_time_p99_ns', most=1000000.0, text='p99 <= 1ms', over=0.01)
+>>> parse_goal("loss = 0").loss_ratio, parse_goal("loss <= 0.1 %").loss_ratio, parse_goal("p99 <= 1ms").loss_ratio
+(0.0, 0.001, 0.01)
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from iodyno.core import quantity
@@ -26,63 +26,103 @@ _QUANTITIES: Mapping[str, tuple[str, Literal["duration", "share"], float | None]
     "p999": ("response_time_p999_ns", "duration", 0.001),
 }
 _WRITTEN = re.compile(r"\s*(?P<what>[a-z0-9]+)\s*(?P<relation><=|=)\s*(?P<bound>\S.*?)\s*")
+TRIALS = 5
+"""Full-length trials that make up the goal duration sum where none is asked for. Chosen: of five, an exceed ratio of a half bears
+two that others disturbed; with more the bounds repeat better, and each takes longer."""
+
+MOST_TRIALS = 1000
+"""Most full-length trials of a goal duration sum. Chosen: by then a load has been measured for longer than any other."""
 
 
 @dataclass(frozen=True)
-class Goal:
-    """An outcome, in its unit, that must not be more than `most`; `text` is how it was written.
+class SearchGoal:
+    """A search goal: an outcome that must not be more than `most` in a trial, and how loads are classified by such trials.
 
     `over`: of a quantile, the share of the operations that may take longer; None: it is no quantile. A trial of few
-    operations has no 99th percentile to speak of, but they can be counted.
+    operations has no 99th percentile to speak of, but those that were too late can be counted, as those that were lost are.
     """
 
     outcome: str
     most: float
     text: str
     over: float | None = None
+    exceed_ratio: float = field(default=0.5, repr=False)
+    width: float = field(default=0.05, repr=False)
+    initial_trial_duration_ns: int = field(default=10**9, repr=False)
+    final_trial_duration_ns: int = field(default=10**9, repr=False)
+    duration_sum_ns: int = field(default=TRIALS * 10**9, repr=False)
+
+    @property
+    def loss_ratio(self) -> float:
+        """Greatest trial loss ratio of a low-loss trial. Who is later than the goal counts as lost; of a mean a trial is all
+        or nothing."""
+        if self.outcome == "loss_ratio":
+            return self.most
+        return self.over or 0.0
 
 
 @dataclass(frozen=True)
 class SearchSpec:
-    """The search for the largest level of `factor`, between `low` and `high`, that meets the goal.
+    """The search for the largest loads, levels of `factor`, that meet the goals; after `duration_ns` it ends at the latest."""
 
-    It ends when the 95 % interval is narrower than `precision` of the rate, or after `time_ns`.
-    """
-
-    goal: Goal
+    goals: tuple[SearchGoal, ...]
     factor: str = "rate"
-    low: int = 100
-    high: int = 10_000_000
-    precision: float = 0.05
-    time_ns: int = 180_000_000_000
+    min_load: int = 100
+    max_load: int = 10_000_000
+    duration_ns: int = 180_000_000_000
+
+    @property
+    def named(self) -> str:
+        """The goals in words."""
+        return " and with ".join(goal.text for goal in self.goals)
 
 
 @dataclass(frozen=True)
-class Tried:
-    """A level that was tried, and whether it met the goal. `suspect`: why a miss may be the generator's."""
+class LoadTrial:
+    """Result of a trial at a load: its loss ratio by each goal. `suspect`: why a loss may be the generator's.
 
-    level: int
-    met: bool
+    `forwarded`: operations a second that were carried, as far as it is known.
+    """
+
+    load: int
+    duration_ns: int
+    loss_ratios: tuple[float, ...]
+    forwarded: float | None = None
     suspect: str = ""
 
 
 @dataclass(frozen=True)
-class Found:
-    """State of a search or its result, for one point of the design.
+class Bound:
+    """A load that trials were made at: how many low-loss ones, of how many."""
 
-    `low` and `high` bound the 95 % interval of the largest level that meets the goal; `estimate` is its median.
-    `confirmed`: the greatest level that met it at every one of the last trials there; None: there is none.
-    `ended`: why no more was tried: `precise`, `time`, `edge` (it lies outside of what was searched), `failed` (a trial told
-    nothing; `warning` says why), or empty.
+    load: int
+    low_loss_trials: int
+    trials: int
+
+
+@dataclass(frozen=True)
+class GoalResult:
+    """Goal result of a search, or its state so far, at one point of the design.
+
+    A regular one has both relevant bounds, no further apart than the goal width. Of an irregular one the lower bound is the
+    greatest load that was one, or, where `confirmed` is False, the greatest at which most trials were low-loss ones.
+    `low` and `high` bound the 95 % interval of the largest load that meets the goal, whatever the bounds are; `estimate` is
+    its median. `ended`: why no more was tried: `regular`, `duration`, `edge` (it lies outside of the loads), `failed` (a trial
+    told nothing; `warning` says why), or empty.
     """
 
     point: str
     levels: Mapping[str, Level]
+    goal: str
+    relevant_lower_bound: Bound | None
+    relevant_upper_bound: Bound | None
+    confirmed: bool
+    conditional_throughput: float | None
     estimate: float
     low: float
     high: float
-    confirmed: int | None
     trials: int
+    duration_ns: int
     ended: str
     warning: str = ""
 
@@ -91,8 +131,13 @@ class Found:
         """True where any trial told something; if not, the interval is all that was to be searched."""
         return self.trials > 0
 
+    @property
+    def regular(self) -> bool:
+        """True where the goal was reached."""
+        return self.ended == "regular"
 
-def parse_goal(written: object) -> Goal:
+
+def parse_goal(written: object) -> SearchGoal:
     """The goal in the text. Raises ValueError with what was found and what is allowed."""
     allowed = (
         "loss = 0, loss <= 0.1 %, or one of p50, p90, p99, p999, mean with a duration, such as p99 <= 1ms"
@@ -109,7 +154,7 @@ def parse_goal(written: object) -> Goal:
             raise ValueError(invalid(written, "a time above 0, such as 1ms"))
     else:
         share = re.fullmatch(r"(\d{1,3}(?:\.\d{1,9})?)\s*(%?)", match["bound"])
-        if share is None:
+        most = float(share[1]) / (100 if share[2] else 1) if share else 1.0
+        if most >= 1:
             raise ValueError(invalid(written, allowed))
-        most = float(share[1]) / (100 if share[2] else 1)
-    return Goal(outcome, most, " ".join(str(written).split()), over)
+    return SearchGoal(outcome, most, " ".join(str(written).split()), over)

@@ -16,7 +16,7 @@ from iodyno.core.access import ACCESSES, AccessKind
 from iodyno.core.decision import MAX_TRIALS as UNTIL_TRIALS
 from iodyno.core.decision import parse_rule
 from iodyno.core.experiment import Between
-from iodyno.core.search import parse_goal
+from iodyno.core.search import TRIALS, parse_goal
 from iodyno.core.workload import Workload
 from iodyno.formats.section_values import (
     ADDRESS,
@@ -40,6 +40,9 @@ from iodyno.formats.section_values import (
     value_of_option,
 )
 from iodyno.loads.base.formats import load_named
+
+_GOAL = "What a trial must meet: `loss = 0`, `loss <= 0.1 %`, or p50, p90, p99, p999 or mean `<=` a duration."
+_OF_SEARCH = "For this goal; default: the search's"
 
 
 class WindowsSection(Section):
@@ -232,26 +235,60 @@ class TopSection(Section):
     quick: Any = Field(None, description="What `--quick` replaces, key by key.")
 
 
-class SearchSection(Section):
-    """A search at each point, instead of the design's trials: the largest rate that meets the goal."""
+class GoalSection(Section):
+    """A search goal that differs from the others of its search."""
 
-    goal: Annotated[Any, Reads(limited(parse_goal), {"type": "string"})] = Field(
-        description="What must hold: `loss = 0`, `loss <= 0.1 %`, or p50, p90, p99, p999 or mean `<=` a duration."
+    goal: Annotated[Any, Reads(limited(parse_goal), {"type": "string"})] = Field(description=_GOAL)
+    exceed_ratio: Annotated[float | None, SHARE] = Field(None, description=f"{_OF_SEARCH} exceed_ratio.")
+    width: Annotated[float | None, SHARE] = Field(None, description=f"{_OF_SEARCH} width.")
+    initial_trial_duration: Annotated[int | None, duration_within(10**7)] = Field(
+        None, description=f"{_OF_SEARCH} initial_trial_duration."
+    )
+    final_trial_duration: Annotated[int | None, duration_within(10**7)] = Field(
+        None, description=f"{_OF_SEARCH} final_trial_duration."
+    )
+    duration_sum: Annotated[int | None, duration_within(10**7)] = Field(
+        None, description=f"{_OF_SEARCH} duration_sum."
+    )
+
+
+class SearchSection(Section):
+    """A search at each point, instead of the design's trials: the largest loads that meet the goals (RFC 9971)."""
+
+    goals: list[Any] = Field(
+        min_length=1,
+        max_length=8,
+        json_schema_extra={"items": {"anyOf": [{"type": "string"}, GoalSection.model_json_schema()]}},
+        description="Goals, such as `loss = 0` or p99 `<=` a duration; or mappings with `goal` and its own keys.",
     )
     parameter: Annotated[str, one_word_of(("rate", "connections", "queue_depth"))] = Field(
-        "rate", description="The parameter whose largest level is looked for."
+        "rate", description="The parameter that is the load."
     )
-    low: Annotated[int, quantity_within("count", low=1, high=10**9)] = Field(
-        100, description="Least level to try."
+    min_load: Annotated[int, quantity_within("count", low=1, high=10**9)] = Field(
+        100, description="Least load to try."
     )
-    high: Annotated[int, quantity_within("count", low=2, high=10**9)] = Field(
-        10_000_000, description="Greatest level to try."
+    max_load: Annotated[int, quantity_within("count", low=2, high=10**9)] = Field(
+        10_000_000, description="Greatest load to try."
     )
-    precision: Annotated[float, SHARE] = Field(
+    exceed_ratio: Annotated[float, SHARE] = Field(
+        0.5,
+        description="Share of the trials' time at a load that may miss the goal, below 100 %.",
+    )
+    width: Annotated[float, SHARE] = Field(
         0.05,
-        description="The search ends when the 95 % interval is narrower than this share of the level, 0.1% to 50%.",
+        description="How near the relevant bounds are at the end, 0.1% to 50%.",
     )
-    time: Annotated[int, quantity_within("duration", low=10**9, high=24 * HOUR_NS)] = Field(
+    initial_trial_duration: Annotated[int | None, duration_within(10**7)] = Field(
+        None, description="First trial at a load; default: final_trial_duration."
+    )
+    final_trial_duration: Annotated[int | None, duration_within(10**7)] = Field(
+        None, description="Other trials; default: `measured` of the windows."
+    )
+    duration_sum: Annotated[int | None, duration_within(10**7)] = Field(
+        None,
+        description=f"Time of the trials that settle a load; default: {TRIALS} trials.",
+    )
+    search_duration: Annotated[int, quantity_within("duration", low=10**9, high=24 * HOUR_NS)] = Field(
         180 * 10**9, description="The search of a point ends after this time at the latest."
     )
 

@@ -69,7 +69,6 @@ class ExperimentReading(Reading):
         windows = self.section(model.WindowsSection, self.plain.get("windows"), ("windows",))
         limits = self.section(model.LimitsSection, self.plain.get("limits"), ("limits",))
         outcomes = self.outcomes(workload)
-        search = searched(self, workload, factors)
         until = self.until(top, workload, factors)
         explain = explained(self, described, factors)
         if windows is not None:
@@ -80,6 +79,7 @@ class ExperimentReading(Reading):
         short, notes = self.quick(described, factors, design, windows, workload)
         if quick:
             factors, design, windows = short
+        search = searched(self, workload, factors, windows)
         if self.mistakes or workload is None:
             return None
         parameters = tunable_sections.parameters_of(described, tuple(self.host_names))

@@ -62,11 +62,10 @@ class Reading:
             else:
                 self.note(place, unknown_key(key, fields))
         elif kind == "too_short":
-            self.note(place, "invalid value: an empty list; expected at least one level")
+            self.note(place, f"invalid value: an empty list; expected at least one {_entry(place)}")
         elif kind == "too_long":
-            self.note(
-                place, f"invalid value: a list of {len(value)}; expected {values.MAX_LEVELS} levels at most"
-            )
+            most = f"{detail['ctx']['max_length']} {_entry(place)}s at most"
+            self.note(place, f"invalid value: a list of {len(value)}; expected {most}")
         elif kind == "list_type":
             self.note(place, invalid(value, "a list"))
         else:
@@ -112,6 +111,11 @@ class Reading:
         """Tell whether the key is in the file."""
         parent = self.value(path[:-1])
         return isinstance(parent, dict) and path[-1] in parent
+
+
+def _entry(place: Path) -> str:
+    """Name of an entry of the list there."""
+    return "goal" if place[-1] == "goals" else "level"
 
 
 def _section_at(section: Any, steps: list[str | int]) -> Any:

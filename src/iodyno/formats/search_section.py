@@ -1,15 +1,17 @@
-"""The section `search` of an experiment file: the largest level of a parameter that meets a goal."""
+"""The section `search` of an experiment file: the largest loads, levels of a parameter, that meet goals."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
+from iodyno.core import quantity
 from iodyno.core.experiment import WorkloadSpec
 from iodyno.core.factor import Factor
 from iodyno.core.invalid import invalid
 from iodyno.core.outcome import TIMES_OF_REQUESTS, not_of
-from iodyno.core.search import Goal, SearchSpec
+from iodyno.core.search import MOST_TRIALS, TRIALS, SearchGoal, SearchSpec, parse_goal
 from iodyno.core.workload import Level
 from iodyno.formats import experiment_model as model
 from iodyno.formats.mistakes import Path, unknown
@@ -18,21 +20,20 @@ from iodyno.loads.base.formats import load_named
 
 
 def searched(
-    reading: Reading, workload: WorkloadSpec | None, factors: Mapping[str, Factor]
+    reading: Reading, workload: WorkloadSpec | None, factors: Mapping[str, Factor], windows: Any
 ) -> SearchSpec | None:
-    """The search, when the file asks for one; what cannot be is noted."""
+    """The search, when the file asks for one; what cannot be is noted. `windows`: of a trial."""
     if "search" not in reading.plain:
         return None
     path: Path = ("search",)
     section = reading.section(model.SearchSection, reading.plain.get("search"), path)
-    if section is None or workload is None:
+    if section is None or workload is None or windows is None:
         return None
-    if section.low >= section.high:
+    if section.min_load >= section.max_load:
         reading.note(
-            (*path, "low"), f"invalid value: {section.low} to {section.high}; expected a low below the high"
+            (*path, "min_load"),
+            f"invalid value: {section.min_load} to {section.max_load}; expected a min_load below the max_load",
         )
-    if not 0.001 <= section.precision <= 0.5:
-        reading.note((*path, "precision"), invalid(section.precision, "0.1 % to 50 %"))
     parameters = {p.name: p for p in workload.workload.parameters}
     if section.parameter not in parameters:
         text = unknown(section.parameter, parameters, f"parameter of the workload {workload.kind}")
@@ -42,17 +43,79 @@ def searched(
     if section.parameter in set_by:
         text = f"duplicate setting {section.parameter}: {set_by[section.parameter]} sets it too"
         reading.note((*path, "parameter") if reading.has((*path, "parameter")) else path, text)
-    for key, text in _undecidable(section.goal, section.parameter, workload, factors).items():
-        closed = ("workload", "arrivals")
-        place = (*path, key) if reading.has((*path, key)) else closed if reading.has(closed) else path
-        reading.note(place, text)
-    name = section.goal.outcome
-    goal = replace(section.goal, outcome=TIMES_OF_REQUESTS[name] if name in not_of(workload.kind) else name)
-    return SearchSpec(goal, section.parameter, section.low, section.high, section.precision, section.time)
+    reading.no_duplicates(section.goals, (*path, "goals"), str)
+    goals = []
+    for place, written in enumerate(section.goals):
+        at: Path = (*path, "goals", place)
+        mapping = isinstance(written, dict)
+        own = reading.section(model.GoalSection, written, at) if mapping else _plain(reading, written, at)
+        if own is None:
+            continue
+        goals.append(_goal(reading, own, section, at, windows.measured))
+        for key, text in _undecidable(goals[-1], section.parameter, workload, factors).items():
+            closed = ("workload", "arrivals")
+            where = at if key == "goal" else (*path, key)
+            if key != "goal" and not reading.has(where):
+                where = closed if reading.has(closed) else path
+            reading.note(where, text)
+        name = goals[-1].outcome
+        if name in not_of(workload.kind):
+            goals[-1] = replace(goals[-1], outcome=TIMES_OF_REQUESTS[name])
+    return SearchSpec(
+        tuple(goals), section.parameter, section.min_load, section.max_load, section.search_duration
+    )
+
+
+def _plain(reading: Reading, written: object, at: Path) -> model.GoalSection | None:
+    """A goal that is written as its text."""
+    try:
+        return model.GoalSection.model_construct(goal=parse_goal(written))
+    except ValueError as problem:
+        reading.note(at, str(problem))
+        return None
+
+
+def _goal(reading: Reading, own: Any, section: Any, at: Path, measured_ns: int) -> SearchGoal:
+    """The goal with what it says itself, what the search says for all, or what is usual."""
+
+    def asked(key: str, usual: int) -> tuple[int, Path]:
+        if getattr(own, key) is not None:
+            return getattr(own, key), (*at, key)
+        return (usual if getattr(section, key) is None else getattr(section, key)), ("search", key)
+
+    final_ns, _ = asked("final_trial_duration", measured_ns)
+    initial_ns, initial_at = asked("initial_trial_duration", final_ns)
+    sum_ns, sum_at = asked("duration_sum", TRIALS * final_ns)
+    for value, place, text in (
+        (initial_ns <= final_ns, initial_at, "no longer than final_trial_duration"),
+        (sum_ns >= final_ns, sum_at, "no shorter than final_trial_duration"),
+        (sum_ns <= MOST_TRIALS * final_ns, sum_at, f"at most {MOST_TRIALS} times final_trial_duration"),
+    ):
+        if not value:
+            reading.note(
+                place, f"invalid value: expected a time {text}, {quantity.show('duration', final_ns)}"
+            )
+    ratios = {}
+    for key, low, high, text in (
+        ("exceed_ratio", 0.0, 0.9999, "0 % to less than 100 %"),
+        ("width", 0.001, 0.5, "0.1 % to 50 %"),
+    ):
+        of_goal = getattr(own, key)
+        ratios[key] = getattr(section, key) if of_goal is None else of_goal
+        if not low <= ratios[key] <= high:
+            reading.note(("search", key) if of_goal is None else (*at, key), invalid(ratios[key], text))
+    goal: SearchGoal = own.goal
+    return replace(
+        goal,
+        **ratios,
+        initial_trial_duration_ns=initial_ns,
+        final_trial_duration_ns=final_ns,
+        duration_sum_ns=sum_ns,
+    )
 
 
 def _undecidable(
-    goal: Goal, parameter: str, workload: WorkloadSpec, factors: Mapping[str, Factor]
+    goal: SearchGoal, parameter: str, workload: WorkloadSpec, factors: Mapping[str, Factor]
 ) -> dict[str, str]:
     """Why no trial can tell whether the goal is met, by the key that is to blame; empty where it can."""
     load = load_named(workload.kind)

@@ -1,4 +1,4 @@
-"""Findings of a search, in sentences and as JSON."""
+"""Findings of a search, in sentences and as JSON, in the terms of RFC 9971."""
 
 from __future__ import annotations
 
@@ -8,23 +8,25 @@ from typing import Any
 
 from iodyno.analysis.summary import CampaignSummary
 from iodyno.core.quantity import counted
-from iodyno.core.search import Found, SearchSpec
+from iodyno.core.search import Bound, GoalResult, LoadTrial, SearchSpec
 
 _ENDINGS = {
     "": "the search was interrupted",
     "time": "the search ended at its bound on time",
+    "duration": "the search ended at its bound on time",
     "failed": "the search ended there",
 }
 
 
 def search_sentences(summary: CampaignSummary) -> Iterator[str]:
-    """One for each point that was searched; nothing for an experiment that does not search."""
-    for found in summary.found if summary.search else ():
+    """One for each goal at each point that was searched; nothing for an experiment that does not search."""
+    for found in summary.goal_results if summary.search else ():
         assert summary.search is not None
-        yield sentence(summary.search, found, _place(summary, found) if len(summary.found) > 1 else "")
+        several = len({one.point for one in summary.goal_results}) > 1
+        yield sentence(summary.search, found, _place(summary, found) if several else "")
 
 
-def _place(summary: CampaignSummary, found: Found) -> str:
+def _place(summary: CampaignSummary, found: GoalResult) -> str:
     """The levels of its factors, as people wrote them; what is set together with one is told by it."""
     return ", ".join(
         f"{factor.name.replace('_', ' ')} "
@@ -34,46 +36,56 @@ def _place(summary: CampaignSummary, found: Found) -> str:
     )
 
 
-def sentence(spec: SearchSpec, found: Found, where: str = "") -> str:
-    """State the finding at one point.
+def sentence(spec: SearchSpec, found: GoalResult, where: str = "") -> str:
+    """State the finding for a goal at one point.
 
     >>> from iodyno.core.search import parse_goal
-    >>> spec = SearchSpec(parse_goal("p99 <= 1ms"))
-    >>> sentence(spec, Found("p1", {}, 20_300.0, 19_900.0, 20_800.0, 19_950, 21, "precise"))
-    'The largest rate with p99 <= 1ms is 20300/s [19900, 20800] (95 %, 21 trials); 3 trials in a row met it at 19950/s.'
+    >>> spec = SearchSpec((parse_goal("p99 <= 1ms"),))
+    >>> bounds = Bound(19_950, 3, 3), Bound(20_800, 1, 4)
+    >>> sentence(spec, GoalResult(
+    ...     "p1", {}, "p99 <= 1ms", *bounds, True, 19_910.0, 20_300.0, 19_900.0, 20_700.0, 21, 21 * 10**9, "regular"))
+    'The largest rate with p99 <= 1ms is 19950/s, where 3 of 3 trials met it, below 20800/s, where 1 of 4 did; conditional \
+throughput 19910/s; 95 % interval [19900, 20700], 21 trials.'
     """
-    at = f" at {where}" if where else ""
+    at, unit = f" at {where}" if where else "", _unit(spec)
+    subject = f"The largest {spec.factor} with {found.goal}{at}"
     if not found.known:
         why = found.warning or "it was interrupted before the first trial told anything"
-        return f"The largest {spec.factor} with {spec.goal.text}{at} is not known: {why}."
+        return f"{subject} is not known: {why}."
     tail = f" {found.warning[:1].upper()}{found.warning[1:]}." if found.warning else ""
+    lower, upper = found.relevant_lower_bound, found.relevant_upper_bound
     if found.ended == "edge":
-        side, level = ("above", spec.high) if _above(spec, found) else ("below", spec.low)
-        ends = f"lies {side} {level}{_unit(spec)}, where the search ends"
-        return f"The largest {spec.factor} with {spec.goal.text}{at} {ends}.{tail}"
-    interval = _interval(spec, found)
-    text = f"The largest {spec.factor} with {spec.goal.text}{at} is {interval} (95 %, {counted(found.trials, 'trial')})"
-    if found.confirmed is not None:
-        text += f"; 3 trials in a row met it at {found.confirmed}{_unit(spec)}"
-    elif found.ended == "precise":
-        text += "; no level met it 3 times in a row"
+        side, load, bound = (
+            ("above", spec.max_load, lower) if _above(found) else ("below", spec.min_load, upper)
+        )
+        met = f": {_met(bound)} met it there" if bound else ""
+        return f"{subject} lies {side} {load}{unit}, where the search ends{met}.{tail}"
+    known = [f"{bound.load}{unit}, where {_met(bound)} met it" for bound in (lower,) if bound]
+    known += [f"below {bound.load}{unit}, where {_met(bound, known)} did" for bound in (upper,) if bound]
+    parts = [f"{subject} is {', '.join(known) or 'not settled'}"]
+    if found.conditional_throughput is not None:
+        parts.append(f"conditional throughput {_four(found.conditional_throughput)}{unit}")
+    parts.append(f"95 % interval [{_four(found.low)}, {_four(found.high)}], {counted(found.trials, 'trial')}")
     if found.ended in _ENDINGS:
-        text += f"; {_ENDINGS[found.ended]}"
-    return f"{text}.{tail}"
+        parts.append(f"{_ENDINGS[found.ended]}, before that was settled")
+    return f"{'; '.join(parts)}.{tail}"
 
 
-def so_far(spec: SearchSpec, found: Found) -> str:
+def _met(bound: Bound, after: object = None) -> str:
+    """Trials that met a goal, of all: `2 of 3 trials`, or `1 of 4` after that was said."""
+    return f"{bound.low_loss_trials} of {bound.trials}" + ("" if after else " trials")
+
+
+def so_far(spec: SearchSpec, found: GoalResult) -> str:
     """State the interval that a search has reached so far.
 
     >>> from iodyno.core.search import parse_goal
-    >>> so_far(SearchSpec(parse_goal("loss = 0")), Found("p1", {}, 22_360.0, 2040.0, 4.1e6, None, 2, ""))
+    >>> so_far(SearchSpec((parse_goal("loss = 0"),)), GoalResult(
+    ...     "p1", {}, "loss = 0", None, None, False, None, 22_360.0, 2040.0, 4.1e6, 2, 0, ""))
     'the largest rate with loss = 0 so far: 22360/s [2040, 4100000]'
     """
-    return f"the largest {spec.factor} with {spec.goal.text} so far: {_interval(spec, found)}"
-
-
-def _interval(spec: SearchSpec, found: Found) -> str:
-    return f"{_four(found.estimate)}{_unit(spec)} [{_four(found.low)}, {_four(found.high)}]"
+    interval = f"{_four(found.estimate)}{_unit(spec)} [{_four(found.low)}, {_four(found.high)}]"
+    return f"the largest {spec.factor} with {found.goal} so far: {interval}"
 
 
 def _unit(spec: SearchSpec) -> str:
@@ -81,27 +93,52 @@ def _unit(spec: SearchSpec) -> str:
 
 
 def search_json(summary: CampaignSummary) -> dict[str, Any]:
-    """The goal, and where the search of each point ended; levels in base units."""
-    assert summary.search is not None
+    """The goals, and the goal results at each point; loads in base units."""
+    spec = summary.search
+    assert spec is not None
     return {
-        "goal": summary.search.goal.text,
-        "parameter": summary.search.factor,
-        "method": "probabilistic bisection; interval: 95 % of the probability, over walls of every sharpness",
-        "found": [_as_json(summary.search, found) for found in summary.found],
+        "goals": [
+            {
+                "goal": goal.text,
+                "loss_ratio": goal.loss_ratio,
+                "exceed_ratio": goal.exceed_ratio,
+                "width": goal.width,
+                "initial_trial_duration_ns": goal.initial_trial_duration_ns,
+                "final_trial_duration_ns": goal.final_trial_duration_ns,
+                "duration_sum_ns": goal.duration_sum_ns,
+            }
+            for goal in spec.goals
+        ],
+        "parameter": spec.factor,
+        "min_load": spec.min_load,
+        "max_load": spec.max_load,
+        "method": "RFC 9971; interval: 95 % of the probability, over walls of every sharpness",
+        "goal_results": [_as_json(spec, found) for found in summary.goal_results],
+        "load_trials": {
+            point: [_trial_json(spec, trial) for trial in trials]
+            for point, trials in summary.load_trials.items()
+        },
     }
 
 
-def _as_json(spec: SearchSpec, found: Found) -> dict[str, Any]:
+def _as_json(spec: SearchSpec, found: GoalResult) -> dict[str, Any]:
     unknown: dict[str, Any] = {} if found.known else dict.fromkeys(("estimate", "low", "high"))
     if found.known and found.ended == "edge":
         # Of what lies outside of the search only the side is known.
-        bounds = {"low": spec.high, "high": None} if _above(spec, found) else {"low": None, "high": spec.low}
+        bounds = (
+            {"low": spec.max_load, "high": None} if _above(found) else {"low": None, "high": spec.min_load}
+        )
         unknown = {"estimate": None, **bounds}
-    return asdict(found) | unknown
+    return {**asdict(found), "regular": found.regular} | unknown
 
 
-def _above(spec: SearchSpec, found: Found) -> bool:
-    return found.estimate > spec.high / 2
+def _trial_json(spec: SearchSpec, trial: LoadTrial) -> dict[str, Any]:
+    met = [ratio <= goal.loss_ratio for ratio, goal in zip(trial.loss_ratios, spec.goals, strict=True)]
+    return {**asdict(trial), "met": met}
+
+
+def _above(found: GoalResult) -> bool:
+    return found.relevant_upper_bound is None
 
 
 def _four(value: float) -> str:

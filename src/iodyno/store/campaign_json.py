@@ -103,10 +103,11 @@ class Factor(TypedDict):
     together: NotRequired[dict[str, list[Level]] | None]
 
 
-class SearchFor(TypedDict):
-    """The goal of a search."""
+class SearchFor(TypedDict, total=False):
+    """The goals of a search; the one goal of an older one."""
 
-    goal: Table
+    goals: list[Table] | None
+    goal: Table | None
 
 
 class Experiment(TypedDict):
@@ -176,8 +177,10 @@ class Check(TypedDict):
 
 
 class Found(TypedDict, total=False):
-    """The answer of a search."""
+    """The goal results of a search, and its trials by point; the answer of an older one."""
 
+    goal_results: list[Table] | None
+    load_trials: dict[str, list[Table]] | None
     found: list[Table] | None
 
 

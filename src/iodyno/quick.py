@@ -31,6 +31,15 @@ _OUTCOMES = (
     "latency_p99_ns",
     "latency_p999_ns",
 )
+_ONE_WAY = (
+    "goodput_bits_per_s",
+    "messages_per_s",
+    "offered_operations_per_s",
+    "missed_arrivals_ratio",
+    "loss_ratio",
+    "response_time_p50_ns",
+    "response_time_p99_ns",
+)
 _OPEN_FLOWS = 64
 """Flows of an open loop where none are asked for. chosen: with one, an arrival waits whenever a request is in flight,
 which caps the rate at that of a closed loop; 64 carry 20 000 requests a second with answers of up to 3 ms (Little)."""
@@ -285,7 +294,7 @@ def search(
     settings = {"arrivals": law, **levels}
     if one_way:
         settings.pop("response_size", None)
-    outcomes = outcomes_of_requests({**levels, "rate": ""})
+    outcomes = _ONE_WAY if one_way else outcomes_of_requests({**levels, "rate": ""})
     return {
         "name": "search",
         "question": f"Which is the largest rate with {search_for['goal']}?",
@@ -300,6 +309,6 @@ def search(
         # A trial counts as a whole, and to read the sensors meanwhile keeps requests waiting.
         "windows": windows(seconds, warm_up="200ms") | {"interval": f"{round(seconds * 1000)}ms"},
         "limits": limits(seconds, background_window),
-        "outcomes": outcomes,
+        "outcomes": list(outcomes),
         "profile": profile,
     }

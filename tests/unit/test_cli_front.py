@@ -367,6 +367,7 @@ def test_rr_and_search_ask_for_what_their_options_say() -> None:
         profile=False,
     )
     assert one_way["workload"]["kind"] == "stream" and "response_size" not in one_way["workload"]
+    parse_experiment(experiment_text(one_way), environment={})
 
 
 @pytest.mark.parametrize(

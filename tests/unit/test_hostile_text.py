@@ -78,7 +78,7 @@ def campaigns(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 COMMANDS = {
     "report {c}": 0,
-    "report {c} --csv": 0,
+    "report {c} --format csv": 0,
     "report {c} --json": 0,
     "report {broken}": 6,
     "report {link}": 6,

@@ -30,7 +30,7 @@ def test_json_has_the_rates_by_number_and_the_warnings(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     found = Found("p1", {}, 2000.0, 1900.0, 2100.0, 1950, 3, "precise", "the generator may be the limit")
-    _show(searched(tmp_path / "s", found), as_json=True)
+    _show(searched(tmp_path / "s", found), "json")
     told = json.loads(capsys.readouterr().out)
     assert [one["levels"]["rate"] for one in told["tried"]] == [900, 2500, 10_000]
     assert any(one["code"] == "background" for one in told["warnings"])
@@ -39,6 +39,6 @@ def test_json_has_the_rates_by_number_and_the_warnings(
 
 def test_of_a_wall_outside_json_has_no_number(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     found = Found("p1", {}, 10_000.0, 10_000.0, 10_000.0, 10_000, 3, "edge")
-    _show(searched(tmp_path / "s", found), as_json=True)
+    _show(searched(tmp_path / "s", found), "json")
     (one,) = json.loads(capsys.readouterr().out)["found"]
     assert (one["estimate"], one["low"], one["high"]) == (None, 10_000, None)

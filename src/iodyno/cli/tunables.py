@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from iodyno.cli.form import format_option, show
 from iodyno.core.errors import AccessError
 from iodyno.core.tunable import TUNABLES
+from iodyno.report.form import Form, Shown, flat
+from iodyno.report.table import Cell, Column, Table
 
 if TYPE_CHECKING:
     from iodyno.hosts.tunables.tunable import Place, State
@@ -26,8 +28,8 @@ network, the way to the lab says more: it may have no default route.
     metavar="NAME",
     help="Network device (default: that of the default route; elsewhere that of the way to the lab).",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def command(host: str, device: str | None, as_json: bool) -> None:
+@format_option()
+def command(host: str, device: str | None, form: Form) -> None:
     """Show the tunables of a host: value, range, and why one cannot be set there. Changes nothing. To set them needs root.
 
     Tunables are set by an experiment: `tunables: {server: {mtu: 9000}}`, or as factors such as `server.mtu: [1500, 9000]`.
@@ -41,21 +43,19 @@ def command(host: str, device: str | None, as_json: bool) -> None:
     """
     import asyncio
 
-    from iodyno.report.tables import Cell, Column, Table
-    from iodyno.report.text_table import plain
-
     place, states, may_set = asyncio.run(_read(host, device))
-    if as_json:
-        tunables = [_values(name, state) for name, state in states.items()]
-        content = {"host": host, "device": place.device, "needs_root": not may_set, "tunables": tunables}
-        click.echo(json.dumps(content, indent=2))
-        return
+    tunables = [_values(name, state) for name, state in states.items()]
     columns = tuple(map(Column, ("tunable", "of", "value", "range", "remark")))
-    rows = tuple(tuple(map(Cell, _cells(name, state))) for name, state in states.items())
-    title = f"tunables of {host}, device {place.device}"
-    click.echo(
-        plain(Table(title if may_set else f"{title}; only root can set them", columns, rows)), nl=False
-    )
+    cells = tuple(tuple(map(Cell, _cells(name, state))) for name, state in states.items())
+    title = f"tunables of {host}, device {place.device}{'' if may_set else '; only root can set them'}"
+    shown = Shown(
+        blocks=lambda: [Table(title, columns, cells)],
+        values=lambda: {
+            "host": host, "device": place.device, "needs_root": not may_set, "tunables": tunables,
+        },
+        rows=lambda: map(flat, tunables),
+    )  # fmt: skip
+    show(shown, form)
 
 
 async def _read(host: str, device: str | None) -> tuple[Place, dict[str, State], bool]:

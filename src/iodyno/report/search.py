@@ -6,9 +6,15 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
-from iodyno.analysis.summary import CampaignSummary
+from iodyno.analysis.summary import CampaignSummary, unit_of
 from iodyno.core.quantity import counted
 from iodyno.core.search import Found, SearchSpec
+from iodyno.core.workload import Level
+from iodyno.loads.base.report import load_of
+from iodyno.report.form import Block, Headline, Row, Shown
+from iodyno.report.headline import hosts_of, told_last
+from iodyno.report.numbers import quantity
+from iodyno.report.table import Cell, Column, Table
 
 _ENDINGS = {
     "": "the search was interrupted",
@@ -80,6 +86,79 @@ def _unit(spec: SearchSpec) -> str:
     return "/s" if spec.factor == "rate" else ""
 
 
+def search_shown(summary: CampaignSummary, saved: str, *, verbose: bool = False) -> Shown:
+    """Return what there is to show of a search; `saved`: the campaign's folder."""
+    spec = summary.search
+    assert spec is not None
+    factor = spec.factor
+
+    def blocks() -> Iterator[Block]:
+        yield _headline(summary, spec, saved)
+        if verbose:
+            yield ""
+            yield _steps(summary, spec)
+            yield from (f"warning: {warning.line}" for warning in summary.warnings)
+
+    def values() -> dict[str, Any]:
+        tried = [
+            {"levels": dict(p.levels), "trials": p.finished}
+            for p in sorted(summary.points, key=lambda p: p.levels[factor])
+        ]
+        warnings = [{"code": d.code, "text": d.text, "where": d.where} for d in summary.warnings]
+        return {"campaign": saved, **search_json(summary), "tried": tried, "warnings": warnings}
+
+    return Shown(blocks, values, lambda: _rows(summary, spec))
+
+
+def _headline(summary: CampaignSummary, spec: SearchSpec, saved: str) -> Headline:
+    """Return what was found, whether the search converged, and the steps next to it."""
+    rows: list[tuple[str, tuple[str, ...]]] = []
+    for found in summary.found:
+        if found.known and found.ended != "edge":
+            half = (found.high - found.low) / 2 / found.estimate if found.estimate else 0.0
+            wide = f"±{float(f'{100 * half:.2g}'):g} %"
+            asked = f"{wide}, asked {100 * spec.precision:g} %"
+            said = f"yes: {asked}" if found.ended == "precise" else f"no: {asked}; a longer --within goes on"
+            rows.append(("Converged", (said,)))
+    steps = [(level, met) for _, level, _, met in _tried(summary, spec)]
+    met, missed = ([level for level, good in steps if good is which] for which in (True, False))
+    parts = [f"{counted(len(met), 'trial')} met it, up to {max(met)}{_unit(spec)}"] if met else []
+    parts += (
+        [f"{counted(len(missed), 'trial')} did not, from {min(missed)}{_unit(spec)} on"] if missed else []
+    )
+    if parts:
+        rows.append(("Steps", (", ".join(parts) + "; each with -v",)))
+    if summary.points:
+        load = load_of(summary).title(summary, summary.points[0])
+        rows.append(
+            ("Load", (f"{load}, {summary.windows['measured_ns'] / 1e9:g} s a trial{hosts_of(summary)}",))
+        )
+    rows += told_last(summary, saved)
+    return Headline(" ".join(search_sentences(summary)), tuple(rows))
+
+
+def _tried(summary: CampaignSummary, spec: SearchSpec) -> Iterator[tuple[str, Level, float | None, bool]]:
+    """Yield each trial in order: its name and level, the outcome that the goal is about, and whether it met that."""
+    levels = {point.id: point.levels.get(spec.factor) for point in summary.points}
+    for trial in sorted(summary.trials, key=lambda trial: (trial.order, trial.attempt)):
+        value, level = trial.outcomes.get(spec.goal.outcome), levels.get(trial.point)
+        if level is not None and trial.status in ("finished", "void"):
+            met = trial.status == "finished" and value is not None and value <= spec.goal.most
+            yield trial.name, level, value, met
+
+
+def _steps(summary: CampaignSummary, spec: SearchSpec) -> Table:
+    """Return a row for each trial, whether it passed, and what the goal is about."""
+    name = spec.goal.outcome
+    rows = [
+        (trial, f"{level}{_unit(spec)}", quantity(value, unit_of(name), name), "pass" if met else "FAIL")
+        for trial, level, value, met in _tried(summary, spec)
+    ]
+    heads = ("trial", spec.factor, spec.goal.text.split()[0], "")
+    columns = tuple(Column(head, right=0 < at < 3) for at, head in enumerate(heads))
+    return Table("Steps", columns, tuple(tuple(map(Cell, row)) for row in rows))
+
+
 def search_json(summary: CampaignSummary) -> dict[str, Any]:
     """The goal, and where the search of each point ended; levels in base units."""
     assert summary.search is not None
@@ -89,6 +168,12 @@ def search_json(summary: CampaignSummary) -> dict[str, Any]:
         "method": "probabilistic bisection; interval: 95 % of the probability, over walls of every sharpness",
         "found": [_as_json(summary.search, found) for found in summary.found],
     }
+
+
+def _rows(summary: CampaignSummary, spec: SearchSpec) -> Iterator[Row]:
+    """Yield a row for each point that was searched."""
+    for one in search_json(summary)["found"]:
+        yield {"goal": spec.goal.text, "parameter": spec.factor, **one.pop("levels"), **one}
 
 
 def _as_json(spec: SearchSpec, found: Found) -> dict[str, Any]:

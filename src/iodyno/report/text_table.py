@@ -18,7 +18,7 @@ _TEXT_LEAST = 20
 def plain(table: Table) -> str:
     """The table as aligned columns of text, hosts above their columns."""
     table = _visible(table)
-    return "\n".join([table.title, *_lines(table, range(len(table.columns)))]) + "\n"
+    return "\n".join([*_title(table), *_lines(table, range(len(table.columns)))]) + "\n"
 
 
 def fitted(table: Table, width: int) -> str:
@@ -33,9 +33,13 @@ def fitted(table: Table, width: int) -> str:
     room = width - _width(_lines(table, keys)) - len(_GAP) if keys else width
     blocks = list(_blocks(table, width))
     if room < max([_TEXT_LEAST, *map(_unbroken, _columns(table, every[table.keys :]))]):
-        return "\n".join([table.title, *_stacked(table, width)]) + "\n"
+        return "\n".join([*_title(table), *_stacked(table, width)]) + "\n"
     texts = ["\n".join(_lines(table, [*keys, *block], room)) for block in blocks]
-    return "\n".join([table.title, "\n\n".join(texts)]) + "\n"
+    return "\n".join([*_title(table), "\n\n".join(texts)]) + "\n"
+
+
+def _title(table: Table) -> list[str]:
+    return [table.title] if table.title else []
 
 
 def _visible(table: Table) -> Table:
@@ -93,8 +97,13 @@ def _lines(table: Table, columns: Sequence[int], room: int = 0) -> list[str]:
         deep = max(map(len, cells), default=0)
         lines += [[cell[line] if line < len(cell) else "" for cell in cells] for line in range(deep)]
     widths = [max(len(line[place]) for line in lines) for place in range(len(columns))]
+    right = [table.columns[column].right for column in columns]
     padded = (
-        _GAP.join(text.ljust(width) for text, width in zip(line, widths, strict=True)) for line in lines
+        _GAP.join(
+            text.rjust(width) if to_right else text.ljust(width)
+            for text, width, to_right in zip(line, widths, right, strict=True)
+        )
+        for line in lines
     )
     return [line.rstrip() for line in padded]
 

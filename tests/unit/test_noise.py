@@ -161,7 +161,7 @@ def test_a_ladder_of_simulated_hosts(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert header["finished"] and {trial["block"] for trial in header["design"]["trials"]} == set(range(4))
     assert run(["noise", ladder, "-v"]) == 0
     out = capsys.readouterr().out
-    assert out.startswith("Smallest effects that 3 trials a side see")
+    assert out.startswith("Smallest effects that 3 trials a side see: ")
     assert "Where the noise is" in out and "between trials" in out and "cannot be claimed" in out
     # Against a copy, with its floor: 10 % of noise leaves little to claim.
     copy = shutil.copytree(ladder, tmp_path / "copy")

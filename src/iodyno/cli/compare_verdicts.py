@@ -62,11 +62,12 @@ def compare_campaigns(
         "points_of_one_only": alone,
     }
     of_first = f", and {counted(len(also), 'more campaign')} like it" if also else ""
-    sides = [
-        ("A", f"{first.folder} ({first.created}){of_first}"),
-        ("B", f"{second.folder} ({second.created})"),
-    ]
+    sides = [("A", f"{_dated(first)}{of_first}"), ("B", _dated(second))]
     return Compared(found, sides, head, least, control, warnings)
+
+
+def _dated(summary: CampaignSummary) -> str:
+    return f"{summary.folder} ({summary.created[:16].replace('T', ' ')})"
 
 
 def sessions_beside(two: Sequence[CampaignSummary], also: Sequence[Path]) -> list[CampaignSummary]:

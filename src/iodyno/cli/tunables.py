@@ -15,6 +15,8 @@ from iodyno.report.table import Cell, Column, Table
 if TYPE_CHECKING:
     from iodyno.hosts.tunables.tunable import Place, State
 
+_UNLIMITED = (2**31 - 1, 2**32 - 1)
+"""Numbers of bytes that the kernel has where nothing is limited."""
 _SOMEWHERE = "192.0.2.1"
 """An address of the block for documentation (RFC 5737): the way to it is the default route. Of a host that is reached over a
 network, the way to the lab says more: it may have no default route.
@@ -88,7 +90,8 @@ def _cells(name: str, state: State) -> tuple[str, str, str, str, str]:
     scope = TURNED[name].scope
     if state.unsupported:
         return name, scope, "-", "-", f"unsupported: {state.unsupported}"
-    return name, scope, shown(name, state.level), _range(name, state), state.needs or TUNABLES[name].help
+    level = "no limit" if state.level in _UNLIMITED else shown(name, state.level)
+    return name, scope, level, _range(name, state), state.needs or TUNABLES[name].help
 
 
 def _range(name: str, state: State) -> str:
@@ -101,7 +104,9 @@ def _range(name: str, state: State) -> str:
         return ", ".join(parameter.words) or "a word"
     low = parameter.low if state.low is None else max(state.low, parameter.low)
     high = parameter.high if state.high is None else min(state.high, parameter.high)
-    return f"{shown(name, low)} to {shown(name, high)}"
+    return (
+        f"{shown(name, low)} or more" if high in _UNLIMITED else f"{shown(name, low)} to {shown(name, high)}"
+    )
 
 
 def _values(name: str, state: State) -> dict[str, Any]:

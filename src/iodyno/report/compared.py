@@ -86,8 +86,7 @@ def _verdict_headline(compared: Compared) -> Headline:
     alike = len({verdict.reason or verdict for _, verdict in every}) == 1
     for each, verdict in every[: 0 if alike else _MOST]:
         where = f" at {each.pair.title}" if len(compared.found) > 1 and each.pair.title else ""
-        *numbers, answer = _cells(each, verdict, len(every))
-        rows.append((_name(verdict.outcome), (*numbers, answer + where)))
+        rows.append((_name(verdict.outcome), _cells(each, verdict, len(every), where)))
     if len(every) > _MOST and not alike:
         rows.append(("", (f"{len(every) - _MOST} more with -v",)))
     rows += [(letter, (text,)) for letter, text in compared.sides]
@@ -121,12 +120,12 @@ def _verdict_title(compared: Compared, verdicts: Sequence[Verdict]) -> str:
     return said + (f"; {', '.join(others)}" if others else "") + sessions
 
 
-def _cells(each: PairVerdicts, verdict: Verdict, compared: int) -> tuple[str, ...]:
-    """Return ratio, interval and verdict; where there is no ratio, the reason."""
+def _cells(each: PairVerdicts, verdict: Verdict, compared: int, where: str) -> tuple[str, ...]:
+    """Return ratio, interval and verdict, and `where`; where there is no ratio, the reason."""
     if verdict.ratio is None:
-        return (verdict.reason or verdict.answer,)
+        return ((verdict.reason or verdict.answer) + where,)
     ratio, _, bounds = ratio_text(verdict).partition(" ")
-    answer = verdict.answer + (MARK if void_verdict(each, verdict) else "")
+    answer = verdict.answer + (MARK if void_verdict(each, verdict) else "") + where
     if verdict.answer == "undecided":
         alone = verdict.direction and verdict.p_adjusted != verdict.p_value and compared > 1
         answer += f" among {compared}, by itself it {verdict.direction}" if alone else ""

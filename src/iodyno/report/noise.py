@@ -43,9 +43,15 @@ def _headline(found: Ladder) -> Headline:
             rows.append((_name(each), (each.missing,)))
             continue
         most = max(each.components, key=lambda component: component.share)
-        between = f"{_percent(each.floor_between)} between two campaigns"
         rows.append(
-            (_name(each), (_percent(each.floor_within), between, f"varies between {_TITLES[most.level]}"))
+            (
+                _name(each),
+                (
+                    _percent(each.floor_within),
+                    _percent(each.floor_between),
+                    f"varies between {_TITLES[most.level]}",
+                ),
+            )
         )
     if len(found.outcomes) > _MOST:
         rows.append(("", (f"{len(found.outcomes) - _MOST} more outcomes with -v",)))
@@ -59,10 +65,15 @@ def _headline(found: Ladder) -> Headline:
     ]
     if needed:
         rows.append((f"To see {_percent(LEAST_EFFECT)}", ("; ".join(needed),)))
-    title = (
-        f"Smallest effects that {many} trials a side see in one campaign, from {counted(found.trials, 'trial')} "
-        f"({spec.blocks} blocks of {spec.restarts} starts of {spec.trials})"
+    rows.append(
+        (
+            "From",
+            (
+                f"{counted(found.trials, 'trial')}: {spec.blocks} blocks of {spec.restarts} starts of {spec.trials}",
+            ),
+        )
     )
+    title = f"Smallest effects that {many} trials a side see: in one campaign, and between two"
     return Headline(title, tuple(rows), ("one campaign", "two campaigns", ""))
 
 

@@ -125,15 +125,21 @@ def _methods(methods: Mapping[str, str]) -> list[str]:
 
 
 def limited_by(finding: Finding) -> str:
-    """Return the limiter, and how it is known: `receiver CPU (suspected; --prove tests it)`."""
+    """Return the limiter, and how it is known: `receiver CPU (suspected; --prove tests it)`; of a proof, by how much the rate
+    followed.
+    """
     if not finding.verdict.trials:
         return "not known: no trial counts"
+    if finding.name == UNKNOWN and finding.verdict.name in finding.contradicted:
+        (refuted,) = [proof for proof in finding.proofs if proof.limiter == finding.verdict.name]
+        return f"not clear: an experiment spoke against {_plain(refuted.limiter)} ({refuted.why})"
     if finding.name == UNKNOWN:
         first = finding.verdict.ranked[0] if finding.verdict.ranked else None
         nearest = f"; nearest: {_plain(first.name)}, in {first.held:.0%} of the intervals" if first else ""
         return f"not clear{nearest}"
     known = {"suspected": "suspected; --prove tests it"}.get(finding.status, finding.status.replace("_", " "))
-    return f"{_plain(finding.name)} ({known})"
+    proof = next((proof for proof in finding.proofs if proof.limiter == finding.name), None)
+    return f"{_plain(finding.name)} ({known}{f': {proof.why}' if proof else ''})"
 
 
 def _plain(limiter: str) -> str:

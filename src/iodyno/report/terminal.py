@@ -22,6 +22,8 @@ from iodyno.report.sentences import Sentence, sentences
 from iodyno.report.tables import load_tables
 from iodyno.report.warnings import WarningGroup, grouped
 
+_ASKED = ("decision", "search")
+"""Topics of a question that was asked with the run: their answer comes before all else."""
 LOST_MOST = 5
 """Trials without numbers that are told one by one (chosen: the rest mostly has the same reason)."""
 CPU_TIERS = {
@@ -46,13 +48,18 @@ def show_tables(summary: CampaignSummary, file: TextIO | None = None, more: Sequ
 
 
 def report_blocks(summary: CampaignSummary, more: Sequence[Sentence] = ()) -> Iterator[Block]:
-    """Yield the tables of a campaign, what can be said of them and `more`, and the warnings."""
+    """Yield the answer to what a campaign was to decide, its tables, what can be said of them and `more`, and the warnings."""
+    said = [*sentences(summary), *more]
+    answers = [sentence for sentence in said if sentence.about in _ASKED]
+    for sentence in answers:
+        yield sentence.text + ("\n" if sentence is answers[-1] else "")
     yield from load_tables(summary)
     yield from buffer_tables(summary)
     load = load_of(summary)
     yield f"{_interval_note(summary)}{load.note} {tier_note(summary)}\n"
-    for sentence in (*sentences(summary), *more):
-        yield sentence.text
+    for sentence in said:
+        if sentence.about not in _ASKED:
+            yield sentence.text
     yield from load.remarks(summary)
     yield observer_note(summary)
     groups = [each for group in grouped(summary) for each in _with_reasons(group)]

@@ -55,14 +55,14 @@ def _headline(found: Ladder) -> Headline:
         )
     if len(found.outcomes) > _MOST:
         rows.append(("", (f"{len(found.outcomes) - _MOST} more outcomes with -v",)))
-    needed = [
-        f"{counted(trials, 'trial')} a side for {_name(each)}"
-        if trials
-        else f"too many trials for {_name(each)}"
-        for each in found.outcomes[:2]
-        if not each.missing
-        for trials in (trials_for(each, LEAST_EFFECT),)
-    ]
+    needed = []
+    for each in found.outcomes[:2]:
+        trials = trials_for(each, LEAST_EFFECT)
+        # To two digits: no more is known of what is to come.
+        number = (
+            counted(round(float(f"{trials:.2g}")), "trial") if trials else "more trials than are sensible"
+        )
+        needed += [] if each.missing else [f"{number} a side for {_name(each)}"]
     if needed:
         rows.append((f"To see {_percent(LEAST_EFFECT)}", ("; ".join(needed),)))
     rows.append(

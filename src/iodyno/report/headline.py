@@ -177,7 +177,8 @@ def _values(point: PointSummary, row: Row) -> tuple[str, ...]:
         return value + (MARK if is_void(point, name) else ""), interval, _cpus(point, row, found)
     texts = []
     for word, name, found in shown:
-        value, interval = estimate_text(found, name) if found.estimate is not None else ("–", "")
+        too_few = " (too few)" if found.missing and "too few" in found.missing else ""
+        value, interval = estimate_text(found, name) if found.estimate is not None else (f"–{too_few}", "")
         texts.append(" ".join(filter(None, (word, value + (MARK if is_void(point, name) else ""), interval))))
     return ("   ".join(texts),)
 
@@ -228,4 +229,9 @@ def _warning(summary: CampaignSummary) -> str:
 
 
 def _shortened(text: str) -> str:
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 4].rsplit(' ', 1)[0]} ..."
+    if len(text) <= _LONGEST:
+        return text
+    begin = text[: _LONGEST - 4]
+    # At the end of a part of the sentence, where one is near.
+    clause = max(begin.rfind(mark) for mark in (", ", "; ", ": "))
+    return f"{begin[:clause] if clause > _LONGEST // 2 else begin.rsplit(' ', 1)[0]} ..."

@@ -39,11 +39,7 @@ _UNITS = {"cycles/KiB": "cycles", "ns/KiB": "ns of CPU", "ns/operation": "ns of 
 
 def sentences(summary: CampaignSummary) -> list[Sentence]:
     """Return the findings of the campaign: cost, its change with every factor, rate, and where the CPU time goes."""
-    found = load_of(summary).sentences(summary, layout_of(summary))
-    if summary.decision is None or summary.decision.answer == "undecided":
-        return found
-    # Two trials that cannot be told apart do not contradict what all of them have decided.
-    return [one for one in found if one.about != "change" or one.decided]
+    return load_of(summary).sentences(summary, layout_of(summary))
 
 
 def of_hosts(summary: CampaignSummary, layout: Layout) -> list[Sentence]:

@@ -303,8 +303,8 @@ def test_two_campaigns_are_two_sessions_unless_more_of_the_first_kind_are_named(
     assert "two sessions" not in str(held["note"])
     # Half as much again is more than such sessions differ by.
     assert compared(after, *also)["direction"] == "rises"
-    for words in ((), ("--points", "p01", "p01")):
-        assert run(["compare", str(before[0]), str(steady), *words]) == 0
+    for named in ((), ("--points", "p01", "p01")):
+        assert run(["compare", str(before[0]), str(steady), *named]) == 0
         assert capsys.readouterr().out.partition("\n")[0].endswith(", in these two sessions")
     for words, said in (
         ([str(steady), "--also", str(before[0])], "is one of the campaigns already"),

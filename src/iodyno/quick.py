@@ -303,6 +303,6 @@ def search(
         # A trial counts as a whole, and to read the sensors meanwhile keeps requests waiting.
         "windows": windows(seconds, warm_up="200ms") | {"interval": f"{round(seconds * 1000)}ms"},
         "limits": limits(seconds, background_window),
-        "outcomes": outcomes,
+        "outcomes": list(outcomes),
         "profile": profile,
     }

@@ -17,8 +17,9 @@ from made_trials import design, even
 from iodyno.analysis.cost_model.fit import fit
 from iodyno.analysis.cost_model.shown import CostStudy
 from iodyno.analysis.cost_model.study import study
-from iodyno.report.csv import as_csv
+from iodyno.report.csv import outcome_rows
 from iodyno.report.figures import FIGURES
+from iodyno.report.form import csv_text
 from iodyno.report.json import as_json
 from iodyno.report.terminal import show_tables
 
@@ -80,5 +81,5 @@ def ten_digits(value: Any) -> Any:
 
 
 def test_what_csv_and_json_hold() -> None:
-    keep("points.csv", as_csv(made_summary.summary()).replace("\r\n", "\n"))
+    keep("points.csv", csv_text(outcome_rows(made_summary.summary())))
     keep("single.json", as_json(made_summary.single()) + "\n")

@@ -13,7 +13,7 @@ from places import MS, experiment, run
 
 from iodyno.analysis.dataset import read_dataset
 from iodyno.analysis.summary import CampaignSummary, analyse
-from iodyno.cli.right_now import show
+from iodyno.cli.right_now import show_found
 from iodyno.core.errors import TrialError
 from iodyno.core.experiment import DesignSpec, HostSpec, Windows, WorkloadSpec
 from iodyno.core.factor import Factor
@@ -100,12 +100,12 @@ def test_what_is_shown_right_now_says_why_no_trial_counts(
     (folder,) = {found.parent for found in tmp_path.rglob("campaign.json")}
     dataset = read_dataset(folder)
     with pytest.raises(TrialError, match="no trial counts: the generator fell behind"):
-        show(folder, dataset, analyse(dataset), as_json=True)
+        show_found(folder, dataset, analyse(dataset), form="json")
     said = json.loads(capsys.readouterr().out)
     assert all("the generator fell behind" in why for why in said["points"][0]["void"].values())
     assert len(said["points"][0]["void"]) == 4
     with pytest.raises(TrialError):
-        show(folder, dataset, analyse(dataset), as_json=False)
+        show_found(folder, dataset, analyse(dataset), form="text")
     assert "is void: the generator fell behind" in capsys.readouterr().out
 
 

@@ -25,11 +25,11 @@ from iodyno.cli import disk, rr, search, tcp
 from iodyno.cli import main as front
 from iodyno.cli.execute import failed
 from iodyno.cli.lazy import CommandEntry
-from iodyno.cli.right_now import _methods
 from iodyno.core.errors import Interrupted, PreflightError
 from iodyno.formats.experiment_file import experiment_text, parse_experiment
 from iodyno.formats.mistakes import unknown_key
 from iodyno.loads.base.workloads import WORKLOADS
+from iodyno.report.headline import _methods
 
 ROOT = Path(__file__).parents[2]
 STUDY = str(ROOT / "studies" / "tcp-transmit.yaml")
@@ -104,7 +104,7 @@ def test_the_version_names_the_build_of_the_agent() -> None:
         (["plam"], "try: iodyno plan"),
         (["plan"], "Missing argument 'FILE'"),
         (["plan", STUDY, "--jsn"], "unknown option '--jsn'; did you mean '--json'?"),
-        (["plan", STUDY, "--json", "--csv"], "--json cannot be used with --csv"),
+        (["plan", STUDY, "--format", "cvs"], "text, json, csv, markdown; did you mean 'csv'?"),
         (["plan", "no-such.yaml"], "no-such.yaml: cannot be read: No such file"),
         (["check", "/"], "cannot be read: it is a folder"),
         (["completion", "tcsh"], "bash"),
@@ -217,7 +217,7 @@ def test_an_experiment_is_read_from_stdin(tmp_path: Path) -> None:
 def test_plan_says_the_same_as_text_json_and_csv() -> None:
     text = iodyno("plan", STUDY, "--quick").stdout
     plan = json.loads(iodyno("plan", STUDY, "--quick", "--json").stdout)
-    rows = list(csv.DictReader(io.StringIO(iodyno("plan", STUDY, "--quick", "--csv").stdout)))
+    rows = list(csv.DictReader(io.StringIO(iodyno("plan", STUDY, "--quick", "--format", "csv").stdout)))
     assert "30 points x 3 replicates = 90 trials" in text
     assert len(plan["points"]) == 30
     assert [row["point"] for row in rows] == [trial["point"] for trial in plan["trials"]]
@@ -553,7 +553,7 @@ def test_a_ladder_of_which_trials_failed_says_so(
         return CampaignOutcome(folder, 3, (Entry(3, "failed", 2, "transport: cut", "trials/00003-2"),))
 
     monkeypatch.setattr("iodyno.cli.execute.execute", one_failed)
-    monkeypatch.setattr("iodyno.cli.noise._show", lambda *_: print("the ladder"))
+    monkeypatch.setattr("iodyno.cli.noise._show", lambda *_, **__: print("the ladder"))
     words = ("--blocks", "2", "--restarts", "1", "--trials", "2", "--into", str(tmp_path))
     assert front.run(["noise", str(tmp_path / "sim.yaml"), *words]) == 5
     shown = capsys.readouterr()

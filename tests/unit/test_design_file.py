@@ -15,9 +15,10 @@ from hypothesis import HealthCheck, given, settings
 
 from iodyno.cli.design_options import planned
 from iodyno.cli.main import iodyno as command
-from iodyno.cli.plan import _as_csv
+from iodyno.cli.plan import trial_rows
 from iodyno.core.errors import ExperimentError, StoreError
 from iodyno.formats.experiment_file import parse_experiment, with_design
+from iodyno.report.form import csv_text
 
 HEAD = """name: made
 hosts: {a: {access: simulated}, b: {access: simulated}}
@@ -74,7 +75,7 @@ def test_a_plan_that_was_written_is_read_back_trial_by_trial(
     made: Path, design: dict[str, object], replicates: int, seed: int
 ) -> None:
     _, one = planned(str(made), design={"replicates": replicates, "seed": seed, **design})
-    (made.parent / "design.csv").write_text(_as_csv(one))
+    (made.parent / "design.csv").write_text(csv_text(trial_rows(one)))
     _, other = planned(str(made), design={"kind": "csv", "file": "design.csv"})
     assert {p.id: p.levels for p in other.points} == {p.id: p.levels for p in one.points}
     assert [(t.order, t.point.id, t.replicate) for t in other.trials] == [
@@ -187,7 +188,7 @@ def test_the_plan_of_every_study_is_read_back(
     if experiment.search is not None:
         return  # Its points are found as it goes: it has no design.
     written = tmp_path / "design.csv"
-    written.write_text(_as_csv(one))
+    written.write_text(csv_text(trial_rows(one)))
     _, other = planned(file, design={"kind": "csv", "file": str(written)})
     assert [(t.block, dict(t.point.levels)) for t in other.trials] == [
         (t.block, dict(t.point.levels)) for t in one.trials
@@ -369,7 +370,7 @@ def test_a_campaign_keeps_its_design_and_goes_on_with_it(made: Path, tmp_path: P
     # The campaign's own file has the design; the file that was named has not.
     again = json.loads(said("run", str(folder / "experiment.yaml"), "--resume", str(folder), "--json"))
     assert (again["campaign"], again["finished_trials"]) == (str(folder), 8)
-    rows = list(csv.DictReader(io.StringIO(said("plan", str(folder / "experiment.yaml"), "--csv"))))
+    rows = list(csv.DictReader(io.StringIO(said("plan", str(folder / "experiment.yaml"), "--format", "csv"))))
     assert [row["point"] for row in rows] == [trial["point"] for trial in design["trials"]]
     with pytest.raises(Exception, match="own file"):
         said("run", str(made), "--resume", str(folder), "--json")

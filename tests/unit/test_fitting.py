@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
@@ -305,7 +306,10 @@ def test_fit_prints_what_a_campaign_says(
     open_campaign: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     svg = tmp_path / "fit.svg"
-    assert front.run(["model", "fit", str(open_campaign), "--hold-out", "largest:1", "--svg", str(svg)]) == 0
+    assert (
+        front.run(["model", "fit", str(open_campaign), "--hold-out", "largest:1", "-v", "--svg", str(svg)])
+        == 0
+    )
     shown = capsys.readouterr().out
     for text in (
         "Measured and predicted",
@@ -366,7 +370,10 @@ def test_usl_from_a_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert 'class="band"' in svg.read_text()
     assert front.run([*options, "--at", "24"]) == 0
     text = capsys.readouterr().out
-    assert "Measured and predicted" in text and "Errors of the curve: rms 1.0 %" in text
+    assert "Errors of the curve: rms 1.0 %" in text and re.search(
+        r"at 24 +\d+ +\[\d+, \d+\] +predicted", text
+    )
+    assert "Measured and predicted" not in text and len(text.splitlines()) <= 10
 
 
 @pytest.mark.parametrize(

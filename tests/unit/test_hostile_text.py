@@ -78,7 +78,7 @@ def campaigns(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 COMMANDS = {
     "report {c}": 0,
-    "report {c} --csv": 0,
+    "report {c} --format csv": 0,
     "report {c} --json": 0,
     "report {broken}": 6,
     "report {link}": 6,
@@ -90,7 +90,7 @@ COMMANDS = {
     "profile {c} --point p01 --format folded": 0,
     "heatmap {c}": 0,
     "watch {c} --once": 0,
-    "model fit {c}": 2,
+    "model fit {c} -v": 2,
     "model cost {c}": 0,
     "check {yaml}": 2,
     "plan {yaml}": 2,

@@ -61,7 +61,7 @@ def test_a_sweep_of_populations_is_what_each_alone_is(capsys: pytest.CaptureFixt
     assert run(["model", "network", EXAMPLE, "--population", "1:3"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines[2:5]] == ["1", "2", "3"]
-    assert "N* = 210.8" in lines[5]
+    assert "N* = 210.8" in lines[6]
 
 
 def test_a_sweep_of_rates(capsys: pytest.CaptureFixture[str]) -> None:

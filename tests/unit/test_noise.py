@@ -159,8 +159,9 @@ def test_a_ladder_of_simulated_hosts(tmp_path: Path, capsys: pytest.CaptureFixtu
     ladder = found["campaign"]
     header = json.loads((Path(ladder) / "campaign.json").read_text())
     assert header["finished"] and {trial["block"] for trial in header["design"]["trials"]} == set(range(4))
-    assert run(["noise", ladder]) == 0
+    assert run(["noise", ladder, "-v"]) == 0
     out = capsys.readouterr().out
+    assert out.startswith("Smallest effects that 3 trials a side see: ")
     assert "Where the noise is" in out and "between trials" in out and "cannot be claimed" in out
     # Against a copy, with its floor: 10 % of noise leaves little to claim.
     copy = shutil.copytree(ladder, tmp_path / "copy")
@@ -184,7 +185,7 @@ def test_agents_are_started_anew_for_each_restart_and_wait_before_a_block(
 ) -> None:
     file = tmp_path / "quiet.yaml"
     file.write_text(EXPERIMENT)
-    counts = ("--blocks", "2", "--restarts", "2", "--trials", "2", "--pause", "0.01")
+    counts = ("--blocks", "2", "--restarts", "2", "--trials", "2", "--pause", "0.01", "-v")
     assert run(["noise", str(file), *counts, "--into", str(tmp_path / "into"), "--json"]) == 0
     said = capsys.readouterr().err.splitlines()
     happened = [line.split(" of ")[0] for line in said if line.startswith(("opening", "trial", "waiting"))]

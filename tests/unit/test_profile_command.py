@@ -40,7 +40,7 @@ def test_the_table(campaign: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = capsys.readouterr().out
     assert "load, kernel" in out and "interrupts on an idle CPU, kernel" in out
     rows = [line for line in out.splitlines() if " kernel " in line and "load" in line]
-    assert rows[1].startswith("_copy_from_iter")
+    assert rows[0].startswith("_copy_from_iter")
     assert "12000 samples of busy CPUs" in out
 
 

@@ -154,18 +154,12 @@ def _in_encoding(encoding: str, *words: str | bytes) -> subprocess.CompletedProc
 
 
 def test_csv_has_a_row_per_point_and_outcome(campaign: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["report", str(campaign), "--csv", "--html", str(campaign / "other.html")]) == 0
+    assert run(["report", str(campaign), "--format", "csv", "--html", str(campaign / "other.html")]) == 0
     rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
     costs = [row for row in rows if row["outcome"] == "client.cpu_ns_per_kib"]
     assert [row["connections"] for row in costs] == ["1", "4"]
     assert float(costs[0]["low"]) < 400 < float(costs[0]["high"])
     assert (campaign / "other.html").is_file()
-
-
-def test_one_answer_at_a_time(campaign: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["report", str(campaign), "--json", "--csv"]) == 2
-    out, err = capsys.readouterr()
-    assert not out and "--json cannot be used with --csv" in err
 
 
 @pytest.mark.parametrize(

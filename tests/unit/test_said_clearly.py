@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,10 @@ from iodyno.analysis.dataset import read_dataset
 from iodyno.analysis.summary import analyse
 from iodyno.cli import disk, rr, tcp
 from iodyno.cli.complaint import OF_OTHER_TOOLS
-from iodyno.cli.main import run
+from iodyno.cli.lazy import CommandEntry
+from iodyno.cli.main import COMMANDS, run
+from iodyno.cli.model import MODELS
+from iodyno.report.form import FORMS
 from iodyno.report.limiter import name_of
 from iodyno.report.method import method_rows
 from iodyno.report.path_facts import path_rows
@@ -145,6 +149,14 @@ def test_the_method_and_the_evidence_are_in_peoples_words(tmp_path: Path) -> Non
     [
         ("rr --flows 4", "unknown option '--flows': expected --connections\n"),
         ("tcp -P 4", "unknown option '-P': expected --connections\n"),
+        ("tcp -c 10.0.0.2", "unknown option '-c': expected HOST\n"),
+        ("disk -c 10.0.0.2", "unknown option '-c': expected --on\n"),
+        ("rr -t 5", "unknown option '-t': expected --seconds\n"),
+        ("tcp -u", "unknown option '-u': expected --transport udp\n"),
+        ("tcp --bs 4k", "unknown option '--bs': expected --size\n"),
+        ("disk --bs 4k", "unknown option '--bs': expected --block\n"),
+        ("disk --engine libaio", "unknown option '--engine': expected --syscalls\n"),
+        ("disk 10.0.0.2", "a target is named by --target, a host by --on\n"),
         ("disk --iodepth 4", "unknown option '--iodepth': expected --queue-depth\n"),
         ("tcp --filename x", "unknown option '--filename'\n"),
         ("tcp --conections 4", "unknown option '--conections'; did you mean '--connections'?\n"),
@@ -158,7 +170,26 @@ def test_an_option_of_another_tool_is_answered_with_ours(
 
 
 def test_options_of_other_tools_stand_for_some_of_ours() -> None:
-    ours = {
-        o for command in (tcp.command, rr.command, disk.command) for each in command.params for o in each.opts
-    }
-    assert {*OF_OTHER_TOOLS.values()} <= ours and not {*OF_OTHER_TOOLS} & ours
+    commands = (tcp.command, rr.command, disk.command)
+    ours = {o for command in commands for each in command.params for o in (*each.opts, *each.secondary_opts)}
+    named = {text.split()[0].rstrip(":,") for texts in OF_OTHER_TOOLS.values() for text in texts}
+    assert named - {"HOST"} <= ours and {*OF_OTHER_TOOLS} & ours == {"--engine"}
+
+
+STREAMS = {"heatmap", "watch", "trace", "convert", "schema", "completion", "init", "model", "pdq"}
+"""Commands that draw, follow, write a file or run a script: they answer with no table."""
+
+
+@pytest.mark.parametrize(
+    "entry", [each for each in (*COMMANDS, *MODELS) if each.name not in STREAMS], ids=lambda each: each.name
+)
+def test_every_command_that_answers_has_the_four_forms_in_one_option(entry: CommandEntry) -> None:
+    module, _, attribute = entry.place.partition(":")
+    command = getattr(import_module(module), attribute)
+    forms = {option: each for each in command.params if each.name == "form" for option in each.opts}
+    assert {*forms} == {"--format", "--json"}
+    assert [*FORMS] == [*forms["--format"].type.choices][: len(FORMS)]
+    assert not {"--csv", "--markdown"} & {o for each in command.params for o in each.opts} or entry.name in (
+        "fit",
+        "cost",
+    )

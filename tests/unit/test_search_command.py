@@ -35,7 +35,7 @@ def test_json_has_the_rates_by_number_and_the_warnings(
     bounds, warning = (Bound(1950, 3, 3), Bound(2000, 0, 3)), "the generator may be the limit"
     numbers = (True, 1940.0, 2000.0, 1900.0, 2100.0, 6, 6 * 10**9)
     found = GoalResult("p1", {}, "p99 <= 1ms", *bounds, *numbers, "regular", warning)
-    _show(searched(tmp_path / "s", found), as_json=True)
+    _show(searched(tmp_path / "s", found), "json")
     told = json.loads(capsys.readouterr().out)
     assert [one["levels"]["rate"] for one in told["tried"]] == [900, 2500, 10_000]
     assert any(one["code"] == "background" for one in told["warnings"])
@@ -52,7 +52,7 @@ def test_json_has_the_rates_by_number_and_the_warnings(
 def test_of_a_wall_outside_json_has_no_number(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     numbers = (True, 10_000.0, 10_000.0, 10_000.0, 10_000.0, 3, 3 * 10**9)
     found = GoalResult("p1", {}, "p99 <= 1ms", Bound(10_000, 3, 3), None, *numbers, "edge")
-    _show(searched(tmp_path / "s", found), as_json=True)
+    _show(searched(tmp_path / "s", found), "json")
     (one,) = json.loads(capsys.readouterr().out)["goal_results"]
     assert (one["estimate"], one["low"], one["high"]) == (None, 10_000, None)
 

@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-import io
 import re
 from collections.abc import Iterator
 
 import made_summary
 import pytest
 
+from iodyno.report.form import block_text
 from iodyno.report.table import Cell, Column, Table
 from iodyno.report.tables import load_tables
-from iodyno.report.terminal import show_table
 from iodyno.report.text_table import fitted, plain
 
 WIDTHS = (60, 80, 100, 140)
-
-
-class Terminal(io.StringIO):
-    """A terminal, as far as the program asks."""
-
-    def isatty(self) -> bool:
-        return True
 
 
 def tables() -> Iterator[Table]:
@@ -45,13 +37,8 @@ def tables() -> Iterator[Table]:
 
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("table", list(tables()), ids=lambda table: table.title)
-def test_a_narrow_terminal_has_every_number_beside_its_levels(
-    table: Table, width: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("COLUMNS", str(width))
-    out = Terminal()
-    show_table(table, out)
-    text = out.getvalue()
+def test_a_narrow_terminal_has_every_number_beside_its_levels(table: Table, width: int) -> None:
+    text = block_text(table, width)
     title, *lines = text.splitlines()
     assert title == table.title and max(map(len, lines)) <= width
     for cell in (cell for row in table.rows for cell in row):
@@ -67,12 +54,9 @@ def test_a_narrow_terminal_has_every_number_beside_its_levels(
             assert re.search(rf"^{named}  ", block, re.MULTILINE), block
 
 
-def test_a_table_that_fits_and_one_in_a_pipe_are_in_one_piece(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "60")
+def test_a_table_that_fits_and_one_in_a_pipe_are_in_one_piece() -> None:
     for table in tables():
-        out = io.StringIO()
-        show_table(table, out)
-        assert out.getvalue() == plain(table) + "\n"
+        assert block_text(table) == plain(table) + "\n"
         assert fitted(table, 1000) == plain(table)
 
 

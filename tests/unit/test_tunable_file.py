@@ -234,7 +234,8 @@ PAUSE = "Pause parameters for eth0:\nAutonegotiate:\ton\nRX:\t\toff\nTX:\t\ton\n
     ("name", "text", "level", "other", "steps", "undo"),
     [
         ("rss_fields_tcp", FIELDS, "ports", "addresses", "-N eth0 rx-flow-hash tcp4 sd", "-N eth0 rx-flow-hash tcp4 sdfn"),
-        ("rss_fields_udp", FIELDS[: FIELDS.index("IP DA")], "s", "ports", "-N eth0 rx-flow-hash udp4 sdfn", "-N eth0 rx-flow-hash udp4 s"),
+        ("rss_fields_udp", FIELDS[: FIELDS.index("IP DA")], "s", "ports", "-N eth0 rx-flow-hash udp4 sdfn",
+         "-N eth0 rx-flow-hash udp4 s"),
         ("coalesce_adaptive", COALESCING, True, False, "-C eth0 adaptive-rx off adaptive-tx off",
          "-C eth0 adaptive-rx on adaptive-tx off"),
         ("coalesce_receive", COALESCING, 50_000, 8000, "-C eth0 rx-usecs 8 adaptive-rx off",

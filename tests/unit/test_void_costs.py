@@ -20,8 +20,9 @@ from iodyno.analysis.summary import CampaignSummary, analyse
 from iodyno.core.outcome import Estimate
 from iodyno.core.warnings import Warning, WarningCode
 from iodyno.report import html
-from iodyno.report.csv import as_csv
+from iodyno.report.csv import outcome_rows
 from iodyno.report.figures import cost_by_class, cost_vs_factor, draw
+from iodyno.report.form import csv_text, headline_lines
 from iodyno.report.function_json import outcome_change_values
 from iodyno.report.function_tables import outcome_change_table
 from iodyno.report.headline import headline
@@ -84,7 +85,7 @@ def test_a_void_cost_is_told_where_programs_read_it() -> None:
     void = {name for name, found in point["outcomes"].items() if "void" in found}
     assert "sut.cycles_per_kib" in void and "goodput_bits_per_s" not in void
     assert not any("void" in found for found in other["outcomes"].values())
-    rows = list(csv.DictReader(io.StringIO(as_csv(made))))
+    rows = list(csv.DictReader(io.StringIO(csv_text(outcome_rows(made)))))
     told = {row["outcome"] for row in rows if row["void"] and row["point"] == point["id"]}
     assert told == void == {row["outcome"] for row in rows if row["void"]}
 
@@ -109,7 +110,7 @@ def test_what_is_measured_right_now_has_the_mark(tmp_path: Path, steal: float) -
     header = json.loads((folder / "campaign.json").read_text())
     header["experiment"]["windows"] = {"measured_ns": 10_000_000_000}
     (folder / "campaign.json").write_text(json.dumps(header))
-    rows = {line.split()[0]: line for line in headline(analyse(read_dataset(folder)), "c")}
+    rows = {line.split()[0]: line for line in headline_lines(headline(analyse(read_dataset(folder)), "c"))}
     assert ("?" in rows["Sender"]) == (steal > 0)
     assert "?" not in rows["Throughput"]
 

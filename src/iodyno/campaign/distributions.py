@@ -55,7 +55,7 @@ def arrivals(
     per_connection = settings.get("rate_of", "job") == "connection"
     if law == "constant" and not per_connection and sender:
         # Together they come as evenly as those of one sender.
-        described["earlier_ns"] = period_ns * sender // rate
+        described["earlier_ns"] = period_ns * sender // int(rate or 1)
     return {
         "law": described,
         "operations": rate,

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import click
 
 from iodyno.cli import design_options, storage_files, uperf
 from iodyno.cli.experiment_argument import experiment_argument
+from iodyno.cli.form import format_option, show
 from iodyno.core.errors import ExperimentError
 from iodyno.core.experiment import Experiment
 from iodyno.core.factor import parameter_of
+from iodyno.report.form import Form, Headline, Shown, flat, json_text
 
 
 @click.command(name="check")
 @experiment_argument
 @click.option("--quick", is_flag=True, help="Look at the quick form.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@format_option()
 @uperf.setting
 @storage_files.of_storage
-def command(file: str, quick: bool, as_json: bool, variables: tuple[str, ...], **storage_asked: Any) -> None:
+def command(file: str, quick: bool, form: Form, variables: tuple[str, ...], **storage_asked: Any) -> None:
     """Check an experiment FILE (- is stdin) and say what it asks for; or a personality of Filebench (.f), a job file of fio
     (.fio), or a profile of uperf (.xml).
 
@@ -42,21 +43,25 @@ def command(file: str, quick: bool, as_json: bool, variables: tuple[str, ...], *
     except ExperimentError as error:
         of_command = click.get_current_context().meta
         # A job file of several steps comes here for each of them, and for all.
-        if as_json and __name__ not in of_command:
+        if form == "json" and __name__ not in of_command:
             of_command[__name__] = True
-            click.echo(json.dumps({"ok": False, "file": file, "mistakes": _mistakes(error)}, indent=2))
+            click.echo(json_text({"ok": False, "file": file, "mistakes": _mistakes(error)}), nl=False)
         raise
     for note in experiment.notes:
         click.echo(f"iodyno: note: {note}", err=True)
-    if as_json:
-        click.echo(json.dumps({"ok": True, "file": file, **summary}, indent=2))
-        return
-    click.echo(f"OK: {file}" + (" (quick form)" if quick else ""))
+    told: list[tuple[str, str]] = []
     for key, value in summary.items():
-        if key not in ("quick", "factors", "notes") and value != "":
-            click.echo(f"  {key:<9} {', '.join(value) if isinstance(value, list) else value}")
-        for name, levels in value.items() if key == "factors" and isinstance(value, dict) else ():
-            click.echo(f"  factor    {name}: {', '.join(levels)}")
+        if isinstance(value, dict):
+            told += [("factor", f"{name}: {', '.join(levels)}") for name, levels in value.items()]
+        elif key not in ("quick", "notes") and value != "":
+            told.append((key, ", ".join(value) if isinstance(value, list) else str(value)))
+    title = f"OK: {file}" + (" (quick form)" if quick else "")
+    shown = Shown(
+        blocks=lambda: [Headline(title, tuple((key, (text,)) for key, text in told))],
+        values=lambda: {"ok": True, "file": file, **summary},
+        rows=lambda: [{"file": file, **flat(summary)}],
+    )
+    show(shown, form)
 
 
 def _mistakes(error: ExperimentError) -> list[dict[str, object]]:

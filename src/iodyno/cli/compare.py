@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import sys
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,28 +12,29 @@ import click
 from iodyno.cli import expect as expectations
 from iodyno.cli.campaign_argument import complete_campaign
 from iodyno.cli.compare_verdicts import (
-    Form,
     compare_campaigns,
     compare_history,
     compare_levels,
     sessions_beside,
 )
+from iodyno.cli.form import format_option, show, verbose_option
 from iodyno.cli.point_choice import choose_host, choose_point, complete_host, complete_point
 from iodyno.cli.share import SHARE
 from iodyno.core.decision import LEAST_EFFECT
 from iodyno.core.errors import ExperimentError, StoreError
 from iodyno.core.quantity import counted
+from iodyno.report.form import Block, Form, Shown
 
 if TYPE_CHECKING:
     from iodyno.analysis.compare import OutcomeChange
     from iodyno.analysis.dataset import Dataset
-    from iodyno.analysis.decisions.sides import PairVerdicts
     from iodyno.analysis.decisions.verdicts import Control
     from iodyno.analysis.function_change import ProfileChange
     from iodyno.analysis.functions import Part
     from iodyno.analysis.mechanisms import Mechanism, MechanismChange
     from iodyno.analysis.setting_changes import SettingChange
     from iodyno.analysis.summary import CampaignSummary, PointSummary
+    from iodyno.report.compared import Compared
 
 TOP = 20
 """Functions shown (chosen: a screen; the rest explains little)."""
@@ -120,8 +119,8 @@ class Side:
     help="Exit code 1 where an outcome is worse; `undecided`: where it is neither better nor the same.",
 )
 @expectations.junit
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-@click.option("--csv", "as_csv", is_flag=True, help="Print a row for each outcome as CSV.")
+@verbose_option
+@format_option()
 def command(
     campaigns: tuple[Path, ...],
     points: tuple[str, str] | None,
@@ -136,8 +135,8 @@ def command(
     control: Control,
     fail_if: str | None,
     junit: Path | None,
-    as_json: bool,
-    as_csv: bool,
+    verbose: bool,
+    form: Form,
 ) -> None:
     """Compare two points of a CAMPAIGN, two campaigns, or a history of them.
 
@@ -156,7 +155,7 @@ def command(
         --by inclusive
       iodyno compare BEFORE AFTER --least 5%
       iodyno compare BEFORE AFTER --also BEFORE2 --also BEFORE3
-      iodyno compare BEFORE AFTER --csv > compared.csv
+      iodyno compare BEFORE AFTER --format csv > compared.csv
       iodyno compare BEFORE AFTER --fail-if worse --junit junit.xml
       iodyno compare CAMPAIGN --levels 'size=1KiB/size=64KiB'
       iodyno compare campaigns/nightly-*
@@ -167,7 +166,7 @@ def command(
     from iodyno.analysis.decisions.ladder import ladder
     from iodyno.analysis.path_steps import step_changes
     from iodyno.analysis.summary import analyse
-    from iodyno.report.csv import changes_csv
+    from iodyno.report.compared import change_rows_of, verdicts_shown
     from iodyno.report.function_json import (
         change_values,
         mechanism_change_values,
@@ -177,7 +176,6 @@ def command(
     )
     from iodyno.report.function_sentences import cost_of, why
     from iodyno.report.function_tables import basis_note, change_table, comparison_note
-    from iodyno.report.terminal import show_table
 
     if len(campaigns) > 2 and (points or functions or levels):
         raise ExperimentError(
@@ -201,24 +199,16 @@ def command(
         raise click.UsageError(
             "--fail-if and --junit can only be used with verdicts on two campaigns or levels"
         )
-    if as_csv and as_json:
-        raise click.UsageError("--json cannot be used with --csv")
-    if as_csv and (functions or len(campaigns) > 2):
-        raise ExperimentError(
-            "outcomes of two sides have it, neither functions nor a history", where="--csv", advice="--json"
-        )
-    form: Form = "csv" if as_csv else "json" if as_json else "text"
     datasets = [read_dataset(folder) for folder in campaigns]
     summaries = [analyse(dataset) for dataset in datasets]
     measured = ladder(read_dataset(noise)).outcomes if noise else ()
     if levels:
-        of_levels = compare_levels(
-            summaries[0], levels, least=least, control=control, noise=measured, form=form
-        )
+        of_levels = compare_levels(summaries[0], levels, least=least, control=control, noise=measured)
+        show(verdicts_shown(of_levels, verbose=verbose), form)
         _conclude(of_levels, fail_if, junit)
         return
     if len(campaigns) > 2:
-        compare_history(summaries, as_json=as_json)
+        show(compare_history(summaries, verbose=verbose), form)
         return
     if points is None:
         if len(campaigns) == 1 or functions:
@@ -227,9 +217,8 @@ def command(
                 "the two points are missing", where="--points", advice=f"--points {example}"
             )
         others = sessions_beside(summaries, also)
-        verdicts = compare_campaigns(
-            *summaries, least=least, control=control, noise=measured, also=others, form=form
-        )
+        verdicts = compare_campaigns(*summaries, least=least, control=control, noise=measured, also=others)
+        show(verdicts_shown(verdicts, verbose=verbose), form)
         _conclude(verdicts, fail_if, junit)
         return
     first, second = (
@@ -239,10 +228,7 @@ def command(
     changes = _mechanism_changes(first, second)
     outcomes = outcome_changes(first.point.outcomes, second.point.outcomes)
     if not functions:
-        if as_csv:
-            click.echo(changes_csv(outcomes), nl=False)
-            return
-        _show_points(first, second, outcomes, changes, as_json)
+        show(_points_shown(first, second, outcomes, changes, verbose=verbose), form)
         return
     change = _profile_change(first, second, choose_host(first.summary, host))
     known = [factor for side in (first, second) for factor in side.summary.factors]
@@ -253,8 +239,9 @@ def command(
         for profile, side in ((change.first, first), (change.second, second))
     ]
     sentences = why(change, changes, factors, together, (costs[0], costs[1]))
-    if as_json:
-        found = _sides(first, second) | {
+
+    def values() -> dict[str, Any]:
+        return _sides(first, second) | {
             "host": change.first.host,
             "functions": change_values(change, top, by),
             "first_profile": profile_values(change.first, top, by),
@@ -265,27 +252,31 @@ def command(
             "sentences": [sentence.text for sentence in sentences],
             "note": comparison_note(change),
         }
-        _print_json(found)
-        return
-    click.echo(_heading(first, second) + f"\nhost {change.first.host}\n")
-    for sentence in sentences:
-        click.echo(sentence.text + "\n")
-    show_table(change_table(change, top, by), sys.stdout)
-    click.echo(comparison_note(change) + "\n")
-    _show_mechanisms(changes)
-    for side, profile in (("A", change.first), ("B", change.second)):
-        click.echo(f"{side}: {basis_note(profile)}")
-        for warning in profile.warnings:
-            click.echo(f"warning: {warning.text}")
+
+    def blocks() -> Iterator[Block]:
+        for sentence in sentences:
+            yield sentence.text
+        yield ""
+        yield _heading(first, second) + f"\nhost {change.first.host}\n"
+        yield change_table(change, top, by)
+        yield comparison_note(change) + "\n"
+        yield from _mechanism_blocks(changes)
+        for side, profile in (("A", change.first), ("B", change.second)):
+            yield f"{side}: {basis_note(profile)}"
+            for warning in profile.warnings:
+                yield f"warning: {warning.text}"
+
+    rows = change_rows_of(change.first.host, change_values(change, None, by))
+    show(Shown(blocks, values, lambda: rows), form)
 
 
-def _conclude(found: Sequence[PairVerdicts], fail_if: str | None, written_to: Path | None) -> None:
+def _conclude(compared: Compared, fail_if: str | None, written_to: Path | None) -> None:
     """Writes the JUnit file, and raises ExpectationError for what `fail_if` names."""
     if fail_if is None and written_to is None:
         return
     wrong = {"worse": ("worse",), "undecided": ("worse", "undecided"), None: ()}[fail_if]
     checked = []
-    for each in found:
+    for each in compared.found:
         for verdict in each.verdicts:
             ratio = "" if verdict.ratio is None else f", B/A {verdict.ratio:.3g}"
             bounds = (
@@ -298,46 +289,52 @@ def _conclude(found: Sequence[PairVerdicts], fail_if: str | None, written_to: Pa
     expectations.conclude("iodyno compare", checked, written_to)
 
 
-def _show_points(
+def _points_shown(
     first: Side,
     second: Side,
     outcomes: list[OutcomeChange],
     changes: list[MechanismChange],
-    as_json: bool,
-) -> None:
+    *,
+    verbose: bool,
+) -> Shown:
+    from iodyno.report.compared import points_headline
+    from iodyno.report.csv import change_rows
     from iodyno.report.function_json import mechanism_change_values, outcome_change_values
     from iodyno.report.function_tables import outcome_change_table
-    from iodyno.report.terminal import show_table
 
-    if as_json:
-        found = _sides(first, second) | {
+    def values() -> dict[str, Any]:
+        return _sides(first, second) | {
             "outcomes": outcome_change_values(outcomes, (first.point, second.point)),
             "mechanisms": mechanism_change_values(changes),
             "note": _outcome_note(len(outcomes)),
         }
-        _print_json(found)
-        return
-    click.echo(_heading(first, second) + "\n")
-    if outcomes:
-        show_table(outcome_change_table("Outcomes", outcomes, (first.point, second.point)), sys.stdout)
-    else:
-        click.echo("no outcome is known at both points\n")
-    _show_mechanisms(changes)
-    ratios = [*(one.ratio for one in outcomes), *(one.ratio for one in changes)]
-    compared = sum(ratio.estimate is not None for ratio in ratios)
-    if compared:
-        click.echo(_outcome_note(compared))
+
+    def blocks() -> Iterator[Block]:
+        asked = first.summary.asked
+        sessions = len({first.summary.folder, second.summary.folder})
+        yield points_headline(outcomes, _places(first, second), _apart(first, second), asked, sessions)
+        if not verbose:
+            return
+        yield ""
+        if outcomes:
+            yield outcome_change_table("Outcomes", outcomes, (first.point, second.point))
+        yield from _mechanism_blocks(changes)
+        ratios = [*(one.ratio for one in outcomes), *(one.ratio for one in changes)]
+        compared = sum(ratio.estimate is not None for ratio in ratios)
+        if compared:
+            yield _outcome_note(compared)
+
+    return Shown(blocks, values, lambda: change_rows(outcomes))
 
 
-def _show_mechanisms(changes: list[MechanismChange]) -> None:
+def _mechanism_blocks(changes: list[MechanismChange]) -> Iterator[Block]:
     from iodyno.report.function_tables import mechanism_change_table, not_measured
-    from iodyno.report.terminal import show_table
 
     table = mechanism_change_table(changes)
     if table.rows:
-        show_table(table, sys.stdout)
+        yield table
     for line in not_measured(changes):
-        click.echo(f"not measured: {line}")
+        yield f"not measured: {line}"
 
 
 def _profile_change(first: Side, second: Side, host: str) -> ProfileChange:
@@ -379,14 +376,22 @@ def _mechanism_changes(first: Side, second: Side) -> list[MechanismChange]:
     return mechanism_changes(*found)
 
 
+def _places(first: Side, second: Side) -> list[tuple[str, str]]:
+    two = first.summary.folder != second.summary.folder
+    return [
+        (
+            letter,
+            f"{side.title}{f', {side.summary.folder}' if two else ''} ({counted(side.point.finished, 'trial')})",
+        )
+        for letter, side in (("A", first), ("B", second))
+    ]
+
+
 def _heading(first: Side, second: Side) -> str:
     two = first.summary.folder != second.summary.folder
     from iodyno.report.verdicts import WITHIN
 
-    lines = [
-        f"{letter}: {side.title}{f', {side.summary.folder}' if two else ''} ({counted(side.point.finished, 'trial')})"
-        for letter, side in (("A", first), ("B", second))
-    ]
+    lines = [f"{letter}: {text}" for letter, text in _places(first, second)]
     return "\n".join((*lines, *_apart(first, second), *([f"{WITHIN}."] if two else [])))
 
 
@@ -435,7 +440,3 @@ def _outcome_note(compared: int) -> str:
         f"{compared} ratios one in twenty of what did not change leaves out 1 by chance. ?: unreliable, as steal time is over "
         "1 %."
     )
-
-
-def _print_json(found: dict[str, Any]) -> None:
-    click.echo(json.dumps(found, indent=2, ensure_ascii=False, allow_nan=False))

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import re
-import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING
 
-import click
-
-from iodyno.cli.stderr import to_stderr
 from iodyno.core.errors import ExperimentError
 from iodyno.core.factor import parameter_of
 from iodyno.core.invalid import invalid
@@ -21,11 +16,10 @@ from iodyno.loads.base.workloads import workload_of_stored
 
 if TYPE_CHECKING:
     from iodyno.analysis.decisions.noise import Noise
-    from iodyno.analysis.decisions.sides import PairVerdicts
     from iodyno.analysis.decisions.verdicts import Control
     from iodyno.analysis.summary import CampaignSummary
-
-Form = Literal["text", "json", "csv"]
+    from iodyno.report.compared import Compared
+    from iodyno.report.form import Shown
 
 _LEVELS = re.compile(
     r"\s*(?P<factor>[^=/\s]+)\s*=\s*(?P<a>[^=/]+?)\s*/\s*(?P=factor)\s*=\s*(?P<b>[^=/]+?)\s*"
@@ -40,14 +34,13 @@ def compare_campaigns(
     control: Control,
     noise: Sequence[Noise] = (),
     also: Sequence[CampaignSummary] = (),
-    form: Form,
-) -> Sequence[PairVerdicts]:
-    """Show and return the verdicts on all points that both campaigns have, by their levels; the outcomes that the first asks for.
+) -> Compared:
+    """Return the verdicts on all points that both campaigns have, by their levels; the outcomes that the first asks for.
 
     `also`: further campaigns of the first kind.
     """
     from iodyno.analysis.decisions.sides import compare, shared_points
-    from iodyno.report.csv import verdicts_csv
+    from iodyno.report.compared import Compared
 
     pairs = shared_points(first, second)
     if not pairs:
@@ -62,29 +55,19 @@ def compare_campaigns(
     if alone:
         are = "is" if alone == 1 else "are"
         warnings.insert(0, f"{counted(alone, 'point')} {are} in one of the campaigns only, and left out")
-    if form == "csv":
-        click.echo(verdicts_csv(found), nl=False)
-        for text in warnings:
-            to_stderr(f"warning: {text}")
-        return found
-    if form == "json":
-        _print_json(
-            {
-                "first": {"campaign": first.folder, "created": first.created},
-                "second": {"campaign": second.folder, "created": second.created},
-                "also": [{"campaign": other.folder, "created": other.created} for other in also],
-                **_values(found, least, control),
-                "points_of_one_only": alone,
-                "warnings": warnings,
-            }
-        )
-        return found
-    others = "".join(f"   {other.folder} ({other.created})\n" for other in also)
-    click.echo(f"A: {first.folder} ({first.created})\n{others}B: {second.folder} ({second.created})\n")
-    _show(found, least, control)
-    for text in warnings:
-        click.echo(f"warning: {text}")
-    return found
+    head = {
+        "first": {"campaign": first.folder, "created": first.created},
+        "second": {"campaign": second.folder, "created": second.created},
+        "also": [{"campaign": other.folder, "created": other.created} for other in also],
+        "points_of_one_only": alone,
+    }
+    of_first = f", and {counted(len(also), 'more campaign')} like it" if also else ""
+    sides = [("A", f"{_dated(first)}{of_first}"), ("B", _dated(second))]
+    return Compared(found, sides, head, least, control, warnings)
+
+
+def _dated(summary: CampaignSummary) -> str:
+    return f"{summary.folder} ({summary.created[:16].replace('T', ' ')})"
 
 
 def sessions_beside(two: Sequence[CampaignSummary], also: Sequence[Path]) -> list[CampaignSummary]:
@@ -133,11 +116,10 @@ def compare_levels(
     least: float,
     control: Control,
     noise: Sequence[Noise] = (),
-    form: Form,
-) -> Sequence[PairVerdicts]:
-    """Show and return the verdicts on two levels of a factor at every combination of the others; trials of a block are pairs."""
+) -> Compared:
+    """Return the verdicts on two levels of a factor at every combination of the others; trials of a block are pairs."""
     from iodyno.analysis.decisions.sides import Pair, compare, of_levels
-    from iodyno.report.csv import verdicts_csv
+    from iodyno.report.compared import Compared
 
     factor, first, second = _levels(summary, written)
     points = of_levels(summary, factor, first, second)
@@ -149,26 +131,16 @@ def compare_levels(
         )
     pairs = [Pair(title, mine, other, summary.asked) for title, mine, other in points]
     found = compare(pairs, (summary, summary), least=least, control=control, noise=noise)
-    if form == "csv":
-        click.echo(verdicts_csv(found), nl=False)
-        return found
-    if form == "json":
-        _print_json({"campaign": summary.folder, "levels": written, **_values(found, least, control)})
-        return found
-    labels = [point.labels[factor] for point in points[0][1:]]
-    click.echo(
-        f"A: {factor}={labels[0]}\nB: {factor}={labels[1]}\n{summary.folder}, trials paired by block\n"
-    )
-    _show(found, least, control)
-    return found
+    a, b = (f"{factor}={point.labels[factor]}" for point in points[0][1:])
+    sides = [("A", a), ("B", f"{b}, trials paired by block, {summary.folder}")]
+    head = {"campaign": summary.folder, "levels": written}
+    return Compared(found, sides, head, least, control)
 
 
-def compare_history(summaries: Sequence[CampaignSummary], *, as_json: bool) -> None:
-    """Which campaign of the history brought a change; in the order in which they were made."""
+def compare_history(summaries: Sequence[CampaignSummary], *, verbose: bool) -> Shown:
+    """Return which campaign of the history brought a change; in the order in which they were made."""
     from iodyno.analysis.decisions.sides import histories
-    from iodyno.analysis.summary import unit_of
-    from iodyno.report.terminal import show_table
-    from iodyno.report.verdicts import history_lines, history_note, history_table, history_values
+    from iodyno.report.compared import history_shown
 
     ordered = sorted(summaries, key=lambda summary: summary.created)
     series = histories(ordered)
@@ -178,52 +150,7 @@ def compare_history(summaries: Sequence[CampaignSummary], *, as_json: bool) -> N
             where="CAMPAIGN",
             advice="name campaigns of the same experiment",
         )
-    names = [summary.folder for summary in ordered]
-    if as_json:
-        _print_json(
-            {
-                "campaigns": [{"campaign": s.folder, "created": s.created} for s in ordered],
-                "histories": [history_values(each) for each in series],
-                "note": history_note(series),
-            }
-        )
-        return
-    for each in series:
-        if each.history.changes:
-            show_table(history_table(each, names, unit_of(each.outcome)), sys.stdout)
-    for line in history_lines(series, names):
-        click.echo(line)
-    click.echo(history_note(series))
-
-
-def _show(found: Sequence[PairVerdicts], least: float, control: Control) -> None:
-    from iodyno.report.terminal import show_table
-    from iodyno.report.verdicts import verdict_note, verdict_table
-
-    for each in found:
-        show_table(verdict_table(each), sys.stdout)
-    click.echo(verdict_note(found, least, control))
-
-
-def _values(found: Sequence[PairVerdicts], least: float, control: Control) -> dict[str, Any]:
-    from iodyno.report.verdicts import outcome_values, verdict_note, verdict_values
-
-    points = []
-    for each in found:
-        points.append(
-            {
-                "levels": dict(each.pair.first.levels),
-                "labels": dict(each.pair.first.labels),
-                "outcomes": outcome_values(each),
-                "verdicts": verdict_values(each),
-            }
-        )
-    return {
-        "points": points,
-        "least": least,
-        "control": control,
-        "note": verdict_note(found, least, control),
-    }
+    return history_shown(series, [(each.folder, each.created) for each in ordered], verbose=verbose)
 
 
 def _levels(summary: CampaignSummary, written: str) -> tuple[str, Level, Level]:
@@ -267,7 +194,3 @@ def _levels(summary: CampaignSummary, written: str) -> tuple[str, Level, Level]:
             f"invalid value {written!r}: one level twice", where="--levels", advice=f"--levels {example}"
         )
     return factor.name, found[0], found[1]
-
-
-def _print_json(found: dict[str, Any]) -> None:
-    click.echo(json.dumps(found, indent=2, ensure_ascii=False, allow_nan=False))

@@ -3,42 +3,41 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 import click
 
 from iodyno.core.errors import ExperimentError
 from iodyno.core.invalid import for_key, invalid
 
-OF_OTHER_TOOLS = {
-    "--flows": "--connections",
-    "--parallel": "--connections",
-    "-P": "--connections",
-    "--len": "--size",
-    "--length": "--size",
-    "--request": "--size",
-    "--response": "--response-size",
-    "--time": "--seconds",
-    "--duration": "--seconds",
-    "--runtime": "--seconds",
-    "--udp": "--transport",
-    "--protocol": "--transport",
-    "--congestion": "--congestion-control",
-    "--set-mss": "--mss",
-    "--no-delay": "--nagle",
-    "--bitrate": "--rate",
-    "--rate_iops": "--rate",
-    "--bs": "--block",
-    "--blocksize": "--block",
-    "--iodepth": "--queue-depth",
-    "--numjobs": "--workers",
-    "--nthreads": "--connections",
-    "--filename": "--target",
-    "--rw": "--pattern",
-    "--readwrite": "--pattern",
-    "--rwmixread": "--read",
-    "--ioengine": "--syscalls",
+OF_OTHER_TOOLS: Mapping[str, tuple[str, ...]] = {
+    **dict.fromkeys(("-c", "--client", "-H"), ("HOST", "--on")),
+    **dict.fromkeys(("-s", "--server"), ("HOST: no server is to be started",)),
+    **dict.fromkeys(("-P", "--parallel", "--flows", "--nthreads", "-T"), ("--connections", "--workers")),
+    **dict.fromkeys(("-t", "--time", "--duration", "--runtime", "--time_based"), ("--seconds",)),
+    "-n": ("--seconds: bytes or operations are not counted off",),
+    "-l": ("--size for iperf3's -l, --seconds for netperf's", "--seconds"),
+    **dict.fromkeys(("--len", "--length", "--request"), ("--size",)),
+    "--response": ("--response-size",),
+    **dict.fromkeys(("-u", "--udp"), ("--transport udp",)),
+    "--protocol": ("--transport",),
+    **dict.fromkeys(("-b", "--bitrate", "--rate_iops"), ("--rate", "--link-rate")),
+    "-w": ("--window",),
+    **dict.fromkeys(("-C", "--congestion"), ("--congestion-control",)),
+    **dict.fromkeys(("-M", "--set-mss"), ("--mss",)),
+    **dict.fromkeys(("-N", "--no-delay"), ("--no-nagle", "--nagle")),
+    "-J": ("--json",),
+    "--output-format": ("--format",),
+    **dict.fromkeys(("--bs", "--blocksize"), ("--block", "--size")),
+    "--iodepth": ("--queue-depth", "--connections"),
+    "--numjobs": ("--workers", "--connections"),
+    **dict.fromkeys(("--filename", "--name"), ("--target",)),
+    **dict.fromkeys(("--rw", "--readwrite"), ("--pattern, and --read for the share of reads",)),
+    "--rwmixread": ("--read",),
+    **dict.fromkeys(("--ioengine", "--engine"), ("--syscalls", "--engine")),
 }
-"""Options of iperf3, netperf, uperf and fio, with ours where a command has it."""
+"""Options that users of iperf3, netperf, uperf and fio type first, with ours: the first of them that a command has, and what is
+to be known of it."""
 
 
 def of_usage(error: click.ClickException) -> ExperimentError:
@@ -47,6 +46,11 @@ def of_usage(error: click.ClickException) -> ExperimentError:
     advice = f"{context.command_path if context else 'iodyno'} --help"
     if isinstance(error, click.NoSuchOption):
         return ExperimentError(_unknown_option(error), advice=advice)
+    extra = re.match(r"Got unexpected extra argument", error.message)
+    if extra and context and any("--target" in each.opts for each in context.command.params):
+        return ExperimentError(
+            f"{error.message}: a target is named by --target, a host by --on", advice=advice
+        )
     if type(error) is not click.BadParameter:
         return ExperimentError(error.format_message(), advice=advice)
     return ExperimentError(for_key(_option(error), _said(error)), advice=advice)
@@ -56,10 +60,16 @@ def _unknown_option(error: click.NoSuchOption) -> str:
     """The sentence about an option that the command has not: what it is called here, or the nearest one."""
     from iodyno.formats.mistakes import nearest_of
 
-    here = [option for each in error.ctx.command.params for option in each.opts] if error.ctx else []
-    said, ours = f"unknown option {error.option_name!r}", OF_OTHER_TOOLS.get(error.option_name)
-    if ours in here:
-        return f"{said}: expected {ours}"
+    params = error.ctx.command.params if error.ctx else []
+    here = [
+        option.upper() if isinstance(each, click.Argument) else option
+        for each in params
+        for option in (*each.opts, *each.secondary_opts)
+    ]
+    said = f"unknown option {error.option_name!r}"
+    for ours in OF_OTHER_TOOLS.get(error.option_name, ()):
+        if re.match(r"[-\w]+", ours)[0] in here:  # type: ignore[index]
+            return f"{said}: expected {ours}"
     near = nearest_of(error.option_name.lstrip("-"), (name.lstrip("-") for name in here))
     return f"{said}; did you mean '--{near}'?" if near else said
 

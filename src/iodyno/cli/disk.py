@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +10,7 @@ import click
 
 from iodyno import quick
 from iodyno.cli import right_now
+from iodyno.cli.form import show, verbose_option
 from iodyno.cli.given import given
 from iodyno.cli.options import Option
 from iodyno.cli.prove import proof_options
@@ -20,6 +20,7 @@ from iodyno.core import quantity
 from iodyno.core.expectation import Expectation
 from iodyno.loads.disk.core.load import WORKLOAD
 from iodyno.loads.disk.core.parameters import HOST_MARK, NULL_TARGET, is_device, kind_of, paths_of
+from iodyno.report.form import Form, Shown
 
 if TYPE_CHECKING:
     from iodyno.hosts.access import Access
@@ -49,7 +50,7 @@ _LAID_OUT_BYTES = 2**30
 @level(WORKLOAD, "--arrivals", "arrivals")
 @right_now.seconds
 @right_now.repeat
-@right_now.verbose
+@verbose_option
 @right_now.gate
 @click.option(
     "--clients",
@@ -85,7 +86,7 @@ def command(
     remove_target: bool,
     profile: bool,
     background_window: str | None,
-    as_json: bool,
+    form: Form,
     verbose: bool,
     expect: tuple[Expectation, ...],
     junit: Path | None,
@@ -121,8 +122,8 @@ def command(
         raise click.UsageError("missing option --target: expected a file, a device in /dev, or null")
     written["target"] = _absolute(str(written["target"])) if to is None else written["target"]
     asked = given(ctx)
-    if remove_target and not asked - {"target", "to", "clients", "remove_target", "as_json"}:
-        _remove(str(written["target"]), to, hosts=quick.clients_named(clients), as_json=as_json)
+    if remove_target and not asked - {"target", "to", "clients", "remove_target", "form"}:
+        _remove(str(written["target"]), to, hosts=quick.clients_named(clients), form=form)
         return
     if kind_of(str(written["target"])) == "file" and "working_set" not in written:
         paths = paths_of(str(written["target"]), quick.clients_named(clients)[0])
@@ -145,7 +146,7 @@ def command(
     right_now.measure_and_show(
         keys,
         into,
-        as_json=as_json,
+        form=form,
         verbose=verbose,
         expect=expect,
         junit=junit,
@@ -170,7 +171,7 @@ def _bytes_of(paths: Sequence[str]) -> int:
     return min((size for size in found if size is not None), default=_LAID_OUT_BYTES)
 
 
-def _remove(target: str, to: str | None, *, hosts: Sequence[str], as_json: bool) -> None:
+def _remove(target: str, to: str | None, *, hosts: Sequence[str], form: Form) -> None:
     import asyncio
 
     from iodyno.cli.host_argument import access_of
@@ -178,10 +179,10 @@ def _remove(target: str, to: str | None, *, hosts: Sequence[str], as_json: bool)
     if kind_of(target) != "file":
         raise click.UsageError("--remove removes a file that was laid out, and no device")
     paths = list(dict.fromkeys(path for host in hosts for path in paths_of(target, host)))
-    asyncio.run(_remove_on(access_of(to or "local", "--on"), paths, as_json=as_json))
+    asyncio.run(_remove_on(access_of(to or "local", "--on"), paths, form))
 
 
-async def _remove_on(access: Access, paths: Sequence[str], *, as_json: bool) -> None:
+async def _remove_on(access: Access, paths: Sequence[str], form: Form) -> None:
     from iodyno.hosts.target import TargetKeeper
     from iodyno.session.locate import find_agent
 
@@ -190,9 +191,13 @@ async def _remove_on(access: Access, paths: Sequence[str], *, as_json: bool) -> 
         async with await TargetKeeper.start(access, find_agent()) as keeper:
             for each in paths:
                 there[each] = await keeper.remove(each)
-                if not as_json:
-                    click.echo(f"removed {each}" if there[each] else f"{each} is not there")
     finally:
         await access.close()
-    if as_json:
-        click.echo(json.dumps({"removed": there}))
+    shown = Shown(
+        blocks=lambda: (
+            f"removed {each}" if removed else f"{each} is not there" for each, removed in there.items()
+        ),
+        values=lambda: {"removed": there},
+        rows=lambda: ({"file": each, "removed": removed} for each, removed in there.items()),
+    )
+    show(shown, form)

@@ -11,6 +11,7 @@ import codecs
 import io
 import sys
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any, TextIO
 
 from iodyno.core.visible import visible
@@ -61,7 +62,7 @@ def take_all_characters(arguments: Sequence[str]) -> None:
     codecs.register_error(_WORDS, _words)
     codecs.register_error(_JSON, _json)
     codecs.register(_ascii)
-    as_json = "--json" in arguments or list(arguments[:1]) == ["schema"]
+    as_json = _asks_json(arguments) or list(arguments[:1]) == ["schema"]
     for place, errors in (("stdout", _JSON if as_json else _WORDS), ("stderr", _WORDS)):
         stream = getattr(sys, place)
         if not isinstance(stream, io.TextIOWrapper):
@@ -71,6 +72,10 @@ def take_all_characters(arguments: Sequence[str]) -> None:
         buffering = stream.line_buffering, stream.write_through
         encoding = _ASCII if plain else stream.encoding
         setattr(sys, place, _Visible(stream.detach(), encoding, errors, None, *buffering))
+
+
+def _asks_json(arguments: Sequence[str]) -> bool:
+    return bool({"--json", "--format=json"} & {*arguments}) or ("--format", "json") in pairwise(arguments)
 
 
 class _Visible(io.TextIOWrapper):

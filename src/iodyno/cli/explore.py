@@ -4,25 +4,31 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from iodyno.cli.again import again as command_again
 from iodyno.cli.design_options import plan_of
 from iodyno.cli.experiment_argument import experiment_argument
+from iodyno.cli.form import format_option, show, verbose_option
 from iodyno.cli.share import SHARE
 from iodyno.cli.stderr import to_stderr
 from iodyno.core.errors import ExperimentError, TrialError
 from iodyno.core.quantity import counted
+from iodyno.report.form import Block, Form, Headline, Row, Shown
 
 if TYPE_CHECKING:
+    from iodyno.analysis.cost_model.shown import CostStudy
     from iodyno.designs.adaptive import Effect
     from iodyno.hosts.access import AgentProgram
     from iodyno.strategies.explore import Done, Explore, Planned
 
 
+_MOST = 4
+"""Effects that the answer names (chosen: with its other lines it has ten)."""
 LEAST = 0.05
 """Change of the mean that matters, when nothing else is said (chosen: what nobody buys a machine for)."""
 
@@ -47,7 +53,8 @@ LEAST = 0.05
     help="Make the exploration's folder there (default: campaigns).",
 )
 @click.option("--yes", is_flag=True, help="Do not ask before a long stage.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object at the end.")
+@verbose_option
+@format_option()
 def command(
     file: str,
     outcome: str | None,
@@ -56,7 +63,8 @@ def command(
     resume: Path | None,
     into: Path | None,
     yes: bool,
-    as_json: bool,
+    verbose: bool,
+    form: Form,
 ) -> None:
     """Find which factors of the experiment in FILE matter, and what the outcome is made of, in stages.
 
@@ -95,12 +103,12 @@ def command(
         done = exploration.done
         noise = done[-1].judgement.noise_ratio if done else None
         to_stderr(_announced(len(done) + 1, stage, noise))
-        _run(stage, again, yes, program)
+        _run(stage, again, yes, program, quiet=not verbose)
         to_stderr("\n".join(_effects(exploration.tell(stage), least)))
-    _finish(exploration, folder, as_json)
+    _finish(exploration, folder, form, verbose=verbose)
 
 
-def _run(stage: Planned, again: str, yes: bool, program: AgentProgram) -> None:
+def _run(stage: Planned, again: str, yes: bool, program: AgentProgram, *, quiet: bool) -> None:
     """Runs a stage, or what is left of it."""
     from iodyno.cli.execute import ask, execute, stopped
     from iodyno.store.files import refuse_links
@@ -112,7 +120,7 @@ def _run(stage: Planned, again: str, yes: bool, program: AgentProgram) -> None:
     if not there:
         ask(experiment, design, yes)
         campaign.mkdir(exist_ok=True)
-    ended = execute(experiment, design, campaign, resume=there, again=again, program=program)
+    ended = execute(experiment, design, campaign, resume=there, again=again, program=program, quiet=quiet)
     if ended.failed:
         raise TrialError(
             f"{len(ended.failed)} of {counted(len(design.trials), 'trial')} failed, the first of them: {ended.failed[0].reason}",
@@ -174,9 +182,9 @@ def _size_of(effect: Effect, ratio: bool) -> str:
     return f"x {1 + effect.estimate_ratio:.3g}{bounds}"
 
 
-def _finish(exploration: Explore, folder: Path, as_json: bool) -> None:
+def _finish(exploration: Explore, folder: Path, form: Form, *, verbose: bool) -> None:
+    from iodyno.cli.model.cost import model_blocks
     from iodyno.report.cost_model import study_json
-    from iodyno.store.schema import EXPERIMENT
     from iodyno.store.writer import write_json_atomically
     from iodyno.strategies.explore import STATE
 
@@ -184,18 +192,71 @@ def _finish(exploration: Explore, folder: Path, as_json: bool) -> None:
     found = {**exploration.answer(), "model": study_json(study)}
     state = json.loads((folder / STATE).read_text(encoding="utf-8"))
     write_json_atomically(folder / STATE, {**state, "found": found})
-    if as_json:
-        click.echo(json.dumps(found, indent=2, ensure_ascii=False, allow_nan=False))
-        return
-    from iodyno.cli.model.cost import show_study
 
-    show_study(study, [], None)
-    if held := ", ".join(found["left_out"]):
-        click.echo(
-            f"\nLeft out, as shown to change the mean by less than {100 * exploration.least:g} %: {held} (at the first level)."
-        )
-    last = exploration.done[-1].campaign / EXPERIMENT
-    click.echo(
-        f"{found['trials']} trials in {len(exploration.done)} stages; the last one's experiment: {last}"
+    def blocks() -> Iterator[Block]:
+        yield _headline(exploration, study, found)
+        if verbose:
+            yield ""
+            yield from model_blocks(study)
+        yield str(folder)
+
+    show(Shown(blocks, lambda: found, lambda: _rows(found)), form)
+
+
+def _headline(exploration: Explore, study: CostStudy, found: Mapping[str, Any]) -> Headline:
+    """Return what matters, by how much, and what was not shown to."""
+    from iodyno.report.cost_answer import study_headline
+    from iodyno.report.cost_model import outcome_words
+    from iodyno.store.schema import EXPERIMENT
+
+    least = exploration.least
+    # The last stage but that of curves: it alone tells all that is left apart.
+    judged = next((one for one in reversed(exploration.done) if one.judgement.effects), exploration.done[-1])
+    ratios = judged.judgement.ratios
+    large = [effect for effect in judged.judgement.effects if effect.matters(least)]
+    large.sort(key=lambda effect: -_magnitude(effect, ratios))
+    shown = [effect for effect in large if _is_shown(effect, least)]
+    names = [":".join(effect.factors) for effect in shown if len(effect.factors) == 1]
+    matters = (
+        f"{' and '.join(names)} matter{'s' if len(names) == 1 else ''}"
+        if names
+        else "no factor is shown to matter"
     )
-    click.echo(str(folder))
+    rows: list[tuple[str, tuple[str, ...]]] = []
+    for effect in large[:_MOST]:
+        size = _size_of(effect, ratios)
+        rest = "" if effect in shown else f" (may be less than {100 * least:g} %)"
+        rows.append((":".join(effect.factors), (f"{size}{rest}",)))
+    if len(large) > _MOST:
+        rows.append(("", (f"{len(large) - _MOST} more effects with --format csv",)))
+    small = [":".join(effect.factors) for effect in judged.judgement.effects if effect not in large]
+    if held := ", ".join([*found["left_out"], *small]):
+        rows.append((f"< {100 * least:g} %", (held,)))
+    told = study_headline(study)
+    rows.append(("Equation", (told.title,)))
+    rows += [row for row in told.rows if row[0] == "Warning"]
+    stages = counted(len(exploration.done), "stage")
+    last = exploration.done[-1].campaign / EXPERIMENT
+    rows.append(("From", (f"{counted(found['trials'], 'trial')} in {stages}; the last one: {last}",)))
+    title = f"{outcome_words(study)}, from low to high: {matters} by {100 * least:g} % or more"
+    return Headline(title, tuple(rows))
+
+
+def _is_shown(effect: Effect, least: float) -> bool:
+    """Tell whether the whole interval of an effect lies beyond the least one."""
+    low, high = effect.low_ratio, effect.high_ratio
+    return low is not None and high is not None and (low >= least or high <= -least)
+
+
+def _rows(found: Mapping[str, Any]) -> Iterator[Row]:
+    """Yield a row for each effect that each stage judged."""
+    for number, stage in enumerate(found["stages"], 1):
+        for effect in stage["effects"]:
+            yield {
+                "outcome": found["outcome"],
+                "stage": number,
+                "name": stage["name"],
+                "effect": ":".join(effect["factors"]),
+                "aliases": ", ".join(":".join(factors) for factors in effect["aliases"]),
+                **{key: effect[key] for key in ("estimate_ratio", "low_ratio", "high_ratio")},
+            }

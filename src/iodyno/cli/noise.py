@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from pathlib import Path
 
 import click
@@ -11,6 +9,7 @@ import click
 from iodyno.cli.again import again as command_again
 from iodyno.cli.campaign_argument import complete_campaign
 from iodyno.cli.experiment_argument import experiment_argument
+from iodyno.cli.form import format_option, show, verbose_option
 from iodyno.cli.number import NumberRange
 from iodyno.core.errors import ExperimentError, TrialError
 from iodyno.core.experiment import Experiment
@@ -18,6 +17,7 @@ from iodyno.core.factor import parameter_of
 from iodyno.core.invalid import for_key, invalid
 from iodyno.core.noise import NoiseSpec
 from iodyno.core.workload import Level
+from iodyno.report.form import Form
 
 
 @click.command(name="noise")
@@ -63,7 +63,8 @@ from iodyno.core.workload import Level
     help="Make the campaign's folder there (default: campaigns).",
 )
 @click.option("--yes", is_flag=True, help="Do not ask before a long campaign.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@verbose_option
+@format_option()
 def command(
     file: str,
     point: str,
@@ -75,7 +76,8 @@ def command(
     resume: Path | None,
     into: Path | None,
     yes: bool,
-    as_json: bool,
+    verbose: bool,
+    form: Form,
 ) -> None:
     """Repeat one point of the experiment in FILE at every level at which something may vary.
 
@@ -98,7 +100,7 @@ def command(
     from iodyno.store.schema import CAMPAIGN
 
     if (Path(file) / CAMPAIGN).is_file():
-        _show(Path(file), 3, as_json)
+        _show(Path(file), 3, form, verbose=verbose)
         return
     whole = read_experiment(file, quick=quick or (resume is not None and was_quick(resume)))
     spec = NoiseSpec(blocks, restarts, trials, round(pause * 1e9))
@@ -118,11 +120,19 @@ def command(
         trials=trials,
         pause=pause or None,
     )
-    outcome = execute(experiment, design, folder, resume=resume is not None, again=again, program=program)
+    outcome = execute(
+        experiment,
+        design,
+        folder,
+        resume=resume is not None,
+        again=again,
+        program=program,
+        quiet=not verbose,
+    )
     if not outcome.finished:
         first = outcome.failed[0].reason if outcome.failed else "nothing was run"
         raise TrialError(f"no trial finished, the first of them: {first}", where=str(folder), advice=again)
-    _show(folder, max(2, whole.design.replicates), as_json)
+    _show(folder, max(2, whole.design.replicates), form, verbose=verbose)
     raise_for(outcome, len(design.trials), folder, again)
 
 
@@ -156,20 +166,11 @@ def _levels(experiment: Experiment, written: str) -> dict[str, Level]:
     return found
 
 
-def _show(folder: Path, trials: int, as_json: bool) -> None:
+def _show(folder: Path, trials: int, form: Form, *, verbose: bool) -> None:
     # Imported here: slow, and not needed while the load is on.
     from iodyno.analysis.dataset import read_dataset
     from iodyno.analysis.decisions.ladder import ladder as read_ladder
-    from iodyno.report.noise import noise_json, noise_note, noise_sentences, noise_table
-    from iodyno.report.terminal import show_table
+    from iodyno.report.noise import noise_shown
 
     found = read_ladder(read_dataset(folder), trials=trials)
-    if as_json:
-        shown = {"campaign": str(folder), **noise_json(found)}
-        click.echo(json.dumps(shown, indent=2, ensure_ascii=False, allow_nan=False))
-        return
-    show_table(noise_table(found), sys.stdout)
-    for sentence in noise_sentences(found):
-        click.echo(sentence)
-    click.echo(noise_note(found))
-    click.echo(str(folder))
+    show(noise_shown(found, str(folder), verbose=verbose), form)

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import click
 
+from iodyno.cli.form import format_option, show
 from iodyno.core.path import PATHS
 from iodyno.core.volume import VOLUMES
+from iodyno.report.form import Form, Row, Shown
+from iodyno.report.table import Cell, Column, Table
 
 
 @click.command(name="paths")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def command(as_json: bool) -> None:
+@format_option()
+def command(form: Form) -> None:
     """Show the levels of `path` and of `volume`, and which of them this machine can have.
 
     An experiment that asks for another one skips its points and says so.
@@ -26,34 +28,40 @@ def command(as_json: bool) -> None:
     from iodyno.paths.volumes import table
     from iodyno.session.path_levels import unavailable
 
-    paths = {level: unavailable(level) for level in PATHS}
-    volumes = {level: table.unavailable(level) for level in VOLUMES}
-    if as_json:
-        listed = {
-            "paths": _listed("path", PATHS, paths),
-            "volumes": _listed("volume", VOLUMES, volumes),
-        }
-        click.echo(json.dumps(listed, indent=2))
-        return
-    click.echo("path: between two hosts")
-    _show(PATHS, paths)
-    click.echo("\nvolume: under a load on storage")
-    _show(VOLUMES, volumes)
+    paths = _levels("path", PATHS, unavailable)
+    volumes = _levels("volume", VOLUMES, table.unavailable)
+    shown = Shown(
+        blocks=lambda: [
+            _table("path: between two hosts", "path", paths),
+            _table("volume: under a load on storage", "volume", volumes),
+        ],
+        values=lambda: {"paths": paths, "volumes": volumes},
+        rows=lambda: (
+            {
+                "kind": kind,
+                "level": each[kind],
+                **{name: each[name] for name in ("help", "available", "reason")},
+            }
+            for kind, levels in (("path", paths), ("volume", volumes))
+            for each in levels
+        ),
+    )
+    show(shown, form)
 
 
-Reasons = Mapping[str, str | None]
-
-
-def _listed(kind: str, levels: Mapping[str, str], reasons: Reasons) -> list[dict[str, object]]:
+def _levels(kind: str, levels: Mapping[str, str], why: Callable[[str], str | None]) -> list[Row]:
     return [
-        {kind: level, "help": text, "available": reasons[level] is None, "reason": reasons[level]}
+        {kind: level, "help": text, "available": (reason := why(level)) is None, "reason": reason}
         for level, text in levels.items()
     ]
 
 
-def _show(levels: Mapping[str, str], reasons: Reasons) -> None:
-    width = max(map(len, levels))
-    for level, text in levels.items():
-        click.echo(f"{level:<{width}}  {'yes' if reasons[level] is None else 'no '}  {text}")
-        if why := reasons[level]:
-            click.echo(f"{'':<{width}}       because {why}")
+def _table(title: str, kind: str, levels: Sequence[Row]) -> Table:
+    rows = []
+    for each in levels:
+        there, text = each["available"], str(each["help"])
+        rows.append(
+            (each[kind], "yes" if there else "no", text if there else f"{text} (not here: {each['reason']})")
+        )
+    columns = tuple(map(Column, (kind, "here", "what it is")))
+    return Table(title, columns, tuple(tuple(Cell(str(text)) for text in row) for row in rows))

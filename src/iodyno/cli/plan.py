@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import itertools
-import json
-from collections.abc import Iterable
+from collections.abc import Iterator
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +12,7 @@ import click
 from iodyno.cli import design_options, design_tables
 from iodyno.cli.design_tables import percent
 from iodyno.cli.experiment_argument import experiment_argument
+from iodyno.cli.form import format_option, show
 from iodyno.cli.options import GroupedCommand
 from iodyno.cli.prove import asked_proof, proof_options
 from iodyno.cli.share import SHARE, SHARE_OR_NONE
@@ -24,6 +22,8 @@ from iodyno.core.experiment import Experiment
 from iodyno.core.factor import parameter_of
 from iodyno.core.quantity import counted
 from iodyno.core.search import SearchSpec
+from iodyno.report.form import Block, Form, Row, Shown
+from iodyno.report.table import Cell, Column, Table
 
 if TYPE_CHECKING:
     from iodyno.analysis.repeatability import Repeatability
@@ -45,8 +45,7 @@ if TYPE_CHECKING:
 @click.option(
     "--plot-noise", type=SHARE_OR_NONE, default="0", help="Noise between whole plots, where factors are slow."
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object, levels in base units.")
-@click.option("--csv", "as_csv", is_flag=True, help="Print one line per trial, levels in base units.")
+@format_option()
 def command(
     file: str,
     quick: bool,
@@ -56,8 +55,7 @@ def command(
     outcome: str | None,
     effect: float | None,
     plot_noise: float,
-    as_json: bool,
-    as_csv: bool,
+    form: Form,
     **options: Any,
 ) -> None:
     """Show points, order and duration of the experiment in FILE, and what it will tell. Runs nothing.
@@ -69,7 +67,7 @@ def command(
     Examples:
       iodyno plan studies/tcp-transmit.yaml
       iodyno plan studies/tcp-transmit.yaml --quick
-      iodyno plan studies/tcp-transmit.yaml --csv > order.csv
+      iodyno plan studies/tcp-transmit.yaml --format csv > order.csv
       iodyno plan studies/tcp-options.yaml --design fractional --resolution 3 \\
         --noise 5% --effect 10%
       iodyno plan studies/tcp-options.yaml --design full_factorial --split 2 \\
@@ -79,8 +77,6 @@ def command(
     from iodyno.designs.evaluation import evaluate
     from iodyno.designs.stopping import extended
 
-    if as_json and as_csv:
-        raise click.UsageError("--json cannot be used with --csv")
     if noise is not None and noise_from:
         raise click.UsageError("--noise cannot be used with --noise-from")
     if outcome and not noise_from:
@@ -95,7 +91,7 @@ def command(
         design = design_options.plan_of(experiment, file)
     measured = _noise_of(noise_from, outcome)
     evaluation = None
-    if not as_csv:
+    if form != "csv":
         evaluation = evaluate(
             experiment,
             design,
@@ -106,12 +102,12 @@ def command(
         )
     for note in experiment.notes:
         click.echo(f"iodyno: note: {note}", err=True)
-    if as_json:
-        click.echo(json.dumps(_as_json(experiment, design, evaluation, measured), indent=2))
-    elif as_csv:
-        click.echo(_as_csv(design), nl=False)
-    else:
-        click.echo(_as_text(experiment, design, evaluation, measured))
+    shown = Shown(
+        blocks=lambda: _blocks(experiment, design, evaluation, measured),
+        values=lambda: _values(experiment, design, evaluation, measured),
+        rows=lambda: trial_rows(design),
+    )
+    show(shown, form)
 
 
 def _noise_of(campaign: str | None, outcome: str | None) -> Repeatability | None:
@@ -123,42 +119,40 @@ def _noise_of(campaign: str | None, outcome: str | None) -> Repeatability | None
     return of_campaign(campaign, outcome)
 
 
-def _as_text(
+def _blocks(
     experiment: Experiment, design: Design, evaluation: Evaluation | None, measured: Repeatability | None
-) -> str:
+) -> Iterator[Block]:
     from iodyno.designs.duration import estimate
 
     duration = estimate(experiment, design)
     names = _columns(design)
-    rows = [[point.id, *(_shown(experiment, point, name) for name in names)] for point in design.points]
+    rows = [
+        tuple(map(Cell, (point.id, *(_shown(experiment, point, name) for name in names))))
+        for point in design.points
+    ]
     blocks = [
         f"  {block + 1:>3}  {' '.join(trial.point.id for trial in trials)}"
         for block, trials in itertools.groupby(design.trials, key=lambda trial: trial.block)
     ]
     form = " (quick form)" if experiment.quick else ""
-    return "\n".join(
-        [
-            f"{experiment.name}{form}: {experiment.question.strip()}".rstrip(": "),
-            "",
-            *(f"  {line}" for line in _table(["point", *names], rows)),
-            "",
-            *(
-                [_search(experiment.search, design)]
-                if experiment.search
-                else [
-                    f"Order ({design.kind}, seed {design.seed}), block by block:",
-                    *blocks,
-                    "",
-                    f"{counted(len(design.points), 'point')} x {counted(experiment.design.replicates, 'replicate')}"
-                    f" = {counted(len(design.trials), 'trial')}",
-                    _time(duration),
-                    *([_until(experiment.until)] if experiment.until else []),
-                ]
-            ),
-            *([_proof(experiment, design)] if experiment.prove else []),
-            *_described(experiment, design, evaluation, measured),
-        ]
-    )
+    yield f"{experiment.name}{form}: {experiment.question.strip()}".rstrip(": ")
+    if experiment.search:
+        yield _search(experiment.search, design)
+    else:
+        yield (
+            f"{counted(len(design.points), 'point')} x {counted(experiment.design.replicates, 'replicate')}"
+            f" = {counted(len(design.trials), 'trial')}, {_time(duration)}"
+        )
+        if experiment.until:
+            yield _until(experiment.until)
+    if experiment.prove:
+        yield _proof(experiment, design)
+    yield ""
+    yield Table("Points", tuple(map(Column, ("point", *names))), tuple(rows))
+    if not experiment.search:
+        yield f"Order ({design.kind}, seed {design.seed}), block by block:"
+        yield from blocks
+    yield from _described(experiment, design, evaluation, measured)
 
 
 def _described(
@@ -224,7 +218,7 @@ def clock(ns: int) -> str:
     return f"{minutes // 60} h {minutes % 60} min"
 
 
-def _as_json(
+def _values(
     experiment: Experiment, design: Design, evaluation: Evaluation | None, measured: Repeatability | None
 ) -> dict[str, object]:
     from iodyno.designs import perturbation
@@ -263,17 +257,15 @@ def _as_json(
     }
 
 
-def _as_csv(design: Design) -> str:
+def trial_rows(design: Design) -> Iterator[Row]:
+    """Yield a row for each trial, levels in base units."""
     from iodyno.designs.design_rows import OTHERWISE
 
-    written = io.StringIO()
     names = _columns(design)
-    rows = csv.writer(written, lineterminator="\n")
-    rows.writerow([*(other if own in names else own for own, other in OTHERWISE.items()), *names])
+    heads = [other if own in names else own for own, other in OTHERWISE.items()]
     for trial in design.trials:
-        levels = (trial.point.levels.get(name) for name in names)
-        rows.writerow([trial.order, trial.block, trial.replicate, trial.point.id, *levels])
-    return written.getvalue()
+        own = (trial.order, trial.block, trial.replicate, trial.point.id)
+        yield dict(zip(heads, own, strict=True)) | {name: trial.point.levels.get(name) for name in names}
 
 
 def _columns(design: Design) -> list[str]:
@@ -284,15 +276,3 @@ def _shown(experiment: Experiment, point: Point, name: str) -> str:
     parameter = parameter_of(experiment.workload.workload, name)
     level = point.levels[name]
     return parameter.show(level) if parameter else str(level)
-
-
-def _table(head: list[str], rows: Iterable[list[str]]) -> list[str]:
-    """Columns as wide as their widest cell; every cell but the first to the right."""
-    lines = [head, *rows]
-    widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
-    return [
-        "  ".join(
-            [line[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(line[1:], widths[1:], strict=True))]
-        )
-        for line in lines
-    ]

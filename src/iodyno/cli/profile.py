@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import click
 
 from iodyno.cli.campaign_argument import complete_campaign
+from iodyno.cli.form import format_option, show
 from iodyno.cli.point_choice import choose_host, choose_point, complete_host, complete_point
 from iodyno.core.errors import ExperimentError, StoreError
 from iodyno.core.quantity import counted
+from iodyno.report.form import Block, Form, Shown, written
 from iodyno.report.viewers import VIEWERS
 from iodyno.store.files import write_file
 
@@ -24,7 +26,6 @@ if TYPE_CHECKING:
 
 TOP = 30
 """Functions shown (chosen: a screen)."""
-FORMATS = ("table", "json", *(viewer.name for viewer in VIEWERS))
 
 
 @click.command(name="profile")
@@ -33,9 +34,7 @@ FORMATS = ("table", "json", *(viewer.name for viewer in VIEWERS))
     "--point", shell_complete=complete_point, help="The point, such as connections=32,size=1KiB; or p07."
 )
 @click.option("--host", shell_complete=complete_host, help="The host (default: the sender).")
-@click.option(
-    "--format", "form", type=click.Choice(FORMATS), default="table", show_default=True, help="The form."
-)
+@format_option(*(viewer.name for viewer in VIEWERS))
 @click.option(
     "--output",
     type=click.Path(path_type=Path, dir_okay=False),
@@ -52,13 +51,13 @@ FORMATS = ("table", "json", *(viewer.name for viewer in VIEWERS))
     show_default=True,
     help="Rank functions by their own code, or by all that they call too.",
 )
-@click.option("--json", "form", flag_value="json", help="The same as --format json: every function.")
 def command(
     campaign: Path, point: str | None, host: str | None, form: str, output: Path | None, top: int, by: Part
 ) -> None:
     """Show which functions take the CPU time of a point of CAMPAIGN, or export its call stacks.
 
-    Samples of all trials of the point are taken together. Other viewers: folded (flame graph scripts), speedscope, pprof.
+    Samples of all trials of the point are taken together. csv and json have every function. Other viewers: folded (flame
+    graph scripts), speedscope, pprof.
 
     \b
     Examples:
@@ -71,7 +70,7 @@ def command(
     from iodyno.analysis.functions import read_profiles
     from iodyno.analysis.mechanisms import mechanisms
     from iodyno.analysis.summary import analyse
-    from iodyno.report.function_json import mechanism_values, profile_values
+    from iodyno.report.function_json import function_rows, mechanism_values, profile_values
     from iodyno.report.function_tables import scope_note
 
     dataset = read_dataset(campaign)
@@ -87,15 +86,18 @@ def command(
         )
     title = f"{wanted}, {summary.name_of(chosen)}{scope_note(profile)}"
     trials = [trial for trial in dataset.trials if trial.finished and trial.point == chosen.id]
-    if form == "table":
-        _show(profile, mechanisms(trials, (wanted,)), title, top, by)
-        return
     viewer = {viewer.name: viewer for viewer in VIEWERS}.get(form)
     if viewer is None:
-        found = profile_values(profile, by=by) | {
-            "mechanisms": mechanism_values(mechanisms(trials, (wanted,)))
-        }
-        _write(json.dumps(found, indent=2, ensure_ascii=False, allow_nan=False).encode() + b"\n", output)
+        behind = mechanisms(trials, (wanted,))
+        shown = Shown(
+            blocks=lambda: _blocks(profile, behind, title, top, by),
+            values=lambda: profile_values(profile, by=by) | {"mechanisms": mechanism_values(behind)},
+            rows=lambda: function_rows(profile, by=by),
+        )
+        if output is None:
+            show(shown, cast(Form, form))
+        else:
+            _write(written(shown, cast(Form, form)).encode(errors="surrogateescape"), output)
         return
     _refuse_terminal(viewer, output)
     _write(viewer.write(profile, title), output)
@@ -117,7 +119,9 @@ def _point(summary: CampaignSummary, written: str | None) -> PointSummary:
     return summary.points[0]
 
 
-def _show(profile: PointProfile, behind: list[Mechanism], title: str, top: int, by: Part) -> None:
+def _blocks(
+    profile: PointProfile, behind: list[Mechanism], title: str, top: int, by: Part
+) -> Iterator[Block]:
     from iodyno.report.function_tables import (
         basis_note,
         class_table,
@@ -127,19 +131,18 @@ def _show(profile: PointProfile, behind: list[Mechanism], title: str, top: int, 
         not_measured,
     )
     from iodyno.report.numbers import digits
-    from iodyno.report.terminal import show_table
 
     busy = profile.cost.estimate or 0.0
-    click.echo(f"{title}: {digits(busy)} {profile.unit}, {counted(len(profile.rows), 'trial')}\n")
-    show_table(class_table(profile), sys.stdout)
-    show_table(layer_table(profile), sys.stdout)
-    show_table(function_table(profile, top, by), sys.stdout)
-    show_table(mechanism_table(behind), sys.stdout)
+    yield f"{title}: {digits(busy)} {profile.unit}, {counted(len(profile.rows), 'trial')}\n"
+    yield function_table(profile, top, by)
+    yield class_table(profile)
+    yield layer_table(profile)
+    yield mechanism_table(behind)
     for line in not_measured(behind):
-        click.echo(f"not measured: {line}")
-    click.echo(basis_note(profile))
+        yield f"not measured: {line}"
+    yield basis_note(profile)
     for warning in profile.warnings:
-        click.echo(f"warning: {warning.text}")
+        yield f"warning: {warning.text}"
 
 
 def _refuse_terminal(viewer: Viewer, output: Path | None) -> None:

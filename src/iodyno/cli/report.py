@@ -11,17 +11,20 @@ from typing import TYPE_CHECKING
 import click
 
 from iodyno.cli.campaign_argument import complete_campaign, latest_campaign
+from iodyno.cli.form import format_option, show
 from iodyno.cli.stderr import to_stderr
 from iodyno.core.errors import ExperimentError, StoreError
+from iodyno.report.form import Form, Shown
 
 if TYPE_CHECKING:
     from iodyno.analysis.dataset import Dataset
+    from iodyno.analysis.function_study import FunctionStudy
+    from iodyno.analysis.summary import CampaignSummary
 
 
 @click.command(name="report")
 @click.argument("campaign", required=False, type=click.Path(path_type=Path), shell_complete=complete_campaign)
-@click.option("--json", "json_asked", is_flag=True, help="Print one JSON object.")
-@click.option("--csv", "csv_asked", is_flag=True, help="Print every outcome of every point as CSV.")
+@format_option()
 @click.option(
     "--html", type=click.Path(path_type=Path, dir_okay=False), metavar="PATH", help="Write the page there."
 )
@@ -35,22 +38,21 @@ if TYPE_CHECKING:
 )
 def command(
     campaign: Path | None,
-    json_asked: bool,
-    csv_asked: bool,
+    form: Form,
     html: Path | None,
     trials: str | None,
     opened: str,
 ) -> None:
     """Show what the campaign in the folder CAMPAIGN found, and write its page; without CAMPAIGN, of the latest here.
 
-    Prints the tables, and writes CAMPAIGN/report.html: one file that needs no network. With --json or --csv it
-    prints only those, and writes the page only if --html says where. Of a campaign in a folder that may not be written to
+    Prints the tables, and writes CAMPAIGN/report.html: one file that needs no network. In another form than text it writes the
+    page only if --html says where; csv has a row for each point and outcome. Of a campaign in a folder that may not be written to
     it prints the tables, and a note.
 
     \b
     Examples:
       iodyno report campaigns/NAME
-      iodyno report campaigns/NAME --json
+      iodyno report campaigns/NAME --format csv > report.csv
       iodyno report campaigns/NAME --html /tmp/report.html --open yes
       iodyno report campaigns/NAME --trials 00012-1,00040-1
     """
@@ -61,26 +63,16 @@ def command(
     from iodyno.analysis.function_study import FunctionStudy, study_functions
     from iodyno.analysis.summary import analyse
     from iodyno.analysis.trial_views import shown_points
-    from iodyno.report.csv import as_csv
-    from iodyno.report.function_section import contrast_sentences
     from iodyno.report.html import write_dataset
-    from iodyno.report.json import as_json
-    from iodyno.report.terminal import show_tables
-    from iodyno.report.void import void_costs
 
-    if json_asked and csv_asked:
-        raise click.UsageError("--json cannot be used with --csv")
-    form = "json" if json_asked else "csv" if csv_asked else None
     dataset = read_dataset(campaign)
     shown = _shown(dataset, trials)
     summary = analyse(dataset)
     points = shown_points(summary, shown)
-    functions = study_functions(dataset, points) if form is None or html is not None else FunctionStudy()
-    if form:
-        click.echo(as_json(summary) if form == "json" else as_csv(summary), nl=form == "json")
-    else:
-        show_tables(summary, more=contrast_sentences(functions, summary, void=void_costs(summary)))
-    if form is None or html is not None:
+    people = form in ("text", "markdown")
+    functions = study_functions(dataset, points) if people or html is not None else FunctionStudy()
+    show(shown_of(summary, functions), form)
+    if form == "text" or html is not None:
         try:
             page = write_dataset(dataset, summary, html or campaign / "report.html", functions, shown)
         except StoreError as error:
@@ -117,18 +109,32 @@ def _may_not_write(error: StoreError) -> bool:
     return isinstance(cause, OSError) and cause.errno in (errno.EROFS, errno.EACCES, errno.EPERM)
 
 
-def show(dataset: Dataset) -> None:
+def shown_of(summary: CampaignSummary, functions: FunctionStudy) -> Shown:
+    """Return what there is to show of a campaign."""
+    from iodyno.report.csv import outcome_rows
+    from iodyno.report.function_section import contrast_sentences
+    from iodyno.report.json import campaign
+    from iodyno.report.terminal import report_blocks
+    from iodyno.report.void import void_costs
+
+    return Shown(
+        blocks=lambda: report_blocks(
+            summary, contrast_sentences(functions, summary, void=void_costs(summary))
+        ),
+        values=lambda: campaign(summary),
+        rows=lambda: outcome_rows(summary),
+    )
+
+
+def show_finished(dataset: Dataset, form: Form) -> None:
     """Prints the tables of a campaign that has just ended, and writes and names its page."""
     from iodyno.analysis.function_study import study_functions
     from iodyno.analysis.summary import analyse
     from iodyno.analysis.trial_views import shown_points
-    from iodyno.report.function_section import contrast_sentences
     from iodyno.report.html import write_dataset
-    from iodyno.report.terminal import show_tables
-    from iodyno.report.void import void_costs
 
     summary = analyse(dataset)
     functions = study_functions(dataset, shown_points(summary))
-    show_tables(summary, more=contrast_sentences(functions, summary, void=void_costs(summary)))
+    show(shown_of(summary, functions), form)
     page = write_dataset(dataset, summary, dataset.folder / "report.html", functions)
     to_stderr(f"iodyno: report: {page}")

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import json
 import os
 from errno import EACCES
 from os import strerror
 
 import click
 
+from iodyno.cli.form import format_option, show
 from iodyno.core.errors import AccessError
+from iodyno.report.form import Form, Shown, flat
 
 _FAILED = "see what the kernel said, and try again; a restart of the machine forgets it all"
 
 
 @click.command(name="restore")
 @click.option("--host", default="local", show_default=True, help="local, or [USER@]HOST[:PORT].")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def command(host: str, as_json: bool) -> None:
+@format_option()
+def command(host: str, form: Form) -> None:
     """Restore what a lab that is gone has left set on a host, and remove what it has left on this one.
 
     Seldom needed: a guard on the host restores when its lab ends, however it ends; and if the guard is killed too, the
@@ -47,20 +48,17 @@ def command(host: str, as_json: bool) -> None:
         # Settings are noted elsewhere.
         wrong, advice = [f"{error.where} {error.what}"], error.advice
     found, hidden = asyncio.run(_restore(host))
-    if as_json:
-        values = {
-            "host": host,
-            **found,
-            "only_root_can_tell": hidden,
-            "removed": removed,
-            "not_removed": left,
-        }
-        click.echo(json.dumps(values, indent=2))
-    else:
-        nothing = "nothing that this account had set was left" if hidden else "nothing was left"
-        click.echo(f"restored on {host}: {', '.join(found['done']) or nothing}")
-        if removed:
-            click.echo(f"removed: {', '.join(removed)}")
+    nothing = "nothing that this account had set was left" if hidden else "nothing was left"
+    said = [f"restored on {host}: {', '.join(found['done']) or nothing}"]
+    said += [f"removed: {', '.join(removed)}"] if removed else []
+    values = {
+        "host": host,
+        **found,
+        "only_root_can_tell": hidden,
+        "removed": removed,
+        "not_removed": left,
+    }
+    show(Shown(lambda: said, lambda: values, lambda: [flat(values)]), form)
     if found["failed"]:
         wrong.append(f"cannot be restored: {'; '.join(found['failed'])}")
     if left:

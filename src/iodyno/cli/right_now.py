@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import importlib
-import json
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -14,15 +13,16 @@ import click
 
 from iodyno.cli import expect as expectations
 from iodyno.cli.again import again as command_again
+from iodyno.cli.form import format_option, show
 from iodyno.cli.number import NumberRange
 from iodyno.cli.signals import named_when_stopped
 from iodyno.core.errors import ExperimentError, TrialError
 from iodyno.core.expectation import Expectation
 from iodyno.core.experiment import Experiment
 from iodyno.core.invalid import for_key
-from iodyno.core.outcome import Estimate
 from iodyno.core.warnings import WarningCode
 from iodyno.core.workload import SOCKET_NUMBERS, Workload
+from iodyno.report.form import Form
 
 if TYPE_CHECKING:
     from iodyno.analysis.dataset import Dataset
@@ -91,7 +91,7 @@ _MEASURES = (
         metavar="DURATION",
         help="Measure the idle machine for so long before and after.  [default: a tenth of --seconds, 100ms to 1s]",
     ),
-    click.option("--json", "as_json", is_flag=True, help="Print one JSON object."),
+    format_option(),
     click.option(
         "--into",
         type=click.Path(path_type=Path),
@@ -103,7 +103,7 @@ _MEASURES = (
 
 
 def alone(function: _Function) -> _Function:
-    """Options of every command that measures right now: --profile, --background, --json, --into."""
+    """Options of every command that measures right now: --profile, --background, --format, --into."""
     for option in reversed(_MEASURES):
         function = option(function)
     return function
@@ -124,9 +124,6 @@ def common(function: _Function) -> _Function:
     return cast(_Function, click.argument("host", required=False, metavar="[HOST]")(to(alone(reaching))))
 
 
-verbose = click.option(
-    "-v", "--verbose", is_flag=True, help="Show every outcome, method and warning, and each step."
-)
 seconds = click.option(
     "--seconds",
     type=NumberRange(0.1, 86_400),
@@ -229,7 +226,7 @@ def measure_and_show(
     keys: Mapping[str, Any],
     into: Path,
     *,
-    as_json: bool,
+    form: Form,
     verbose: bool,
     expect: Sequence[Expectation],
     junit: Path | None,
@@ -254,7 +251,7 @@ def measure_and_show(
         )
         with named_when_stopped(folder):
             dataset, summary = reading[0].result()
-            show(folder, dataset, summary, as_json=as_json, verbose=verbose)
+            show_found(folder, dataset, summary, form=form, verbose=verbose)
     if expect:
         checked = expectations.check(expect, summary.points[0].outcomes)
         expectations.conclude(f"iodyno {experiment.name}", checked, junit)
@@ -280,62 +277,18 @@ def _read(folder: Path) -> tuple[Dataset, CampaignSummary]:
     return dataset, analyse(dataset)
 
 
-def show(
-    folder: Path, dataset: Dataset, summary: CampaignSummary, *, as_json: bool, verbose: bool = False
+def show_found(
+    folder: Path, dataset: Dataset, summary: CampaignSummary, *, form: Form, verbose: bool = False
 ) -> None:
     """Shows what a campaign of one point found. Raises TrialError where trials are void."""
-    from iodyno.report.headline import headline
-    from iodyno.report.limiter import finding_json
+    from iodyno.report.headline import point_shown
 
-    point = summary.points[0]
     void = {trial.name: str(trial.reason) for trial in dataset.trials if trial.status == "void"}
+    show(point_shown(summary, str(folder), void, verbose=verbose), form)
     from_cache = any(
         d.code is WarningCode.READ_FROM_CACHE for trial in dataset.trials for d in trial.warnings
     )
-    advice = _PAST_THE_CACHE if from_cache else _IN_TIME
-    if as_json:
-        outcomes = {name: _as_json(point.outcomes[name]) for name in summary.asked}
-        warnings = [{"code": d.code, "text": d.text, "where": d.where} for d in summary.warnings]
-        found = {
-            "levels": dict(point.levels),
-            "outcomes": outcomes,
-            "limiter": finding_json(point.limiter),
-            "void": void,
-            "warnings": warnings,
-        }
-        click.echo(json.dumps({"campaign": str(folder), "points": [found]}, indent=2))
-        _refuse_void(folder, void, point.finished, advice)
-        return
-    for line in headline(summary, str(folder)):
-        click.echo(line)
-    for name, why in void.items():
-        click.echo(f"  trial {name} is void: {why}")
-    if verbose:
-        _show_all(summary)
-    _refuse_void(folder, void, point.finished, advice)
-
-
-def _show_all(summary: CampaignSummary) -> None:
-    """Every outcome with its interval, the evidence for the limiter, how intervals were had, and all warnings."""
-    from iodyno.report.headline import estimate_text
-    from iodyno.report.limiter import sentence
-    from iodyno.report.void import MARK, is_void
-
-    point = summary.points[0]
-    click.echo()
-    rows = [
-        (name, value + (MARK if is_void(point, name) else ""), interval)
-        for name in summary.asked
-        for value, interval in (estimate_text(point.outcomes[name], name),)
-    ]
-    widths = [max(len(row[column]) for row in rows) for column in range(3)]
-    for name, value, interval in rows:
-        click.echo(f"{name:<{widths[0]}}  {value:>{widths[1]}}  {interval}".rstrip())
-    click.echo(sentence(point.limiter))
-    for line in _methods({name: point.outcomes[name].method for name in summary.asked}):
-        click.echo(line)
-    for warning in summary.warnings:
-        click.echo(f"warning: {warning.line}")
+    _refuse_void(folder, void, summary.points[0].finished, _PAST_THE_CACHE if from_cache else _IN_TIME)
 
 
 def _refuse_void(folder: Path, void: Mapping[str, str], finished: int, advice: str) -> None:
@@ -349,51 +302,3 @@ def _refuse_void(folder: Path, void: Mapping[str, str], finished: int, advice: s
         else "no trial counts"
     )
     raise TrialError(f"{count}: {why}", where=str(folder / "trials" / name), advice=advice)
-
-
-def _methods(methods: Mapping[str, str]) -> list[str]:
-    """List the methods of the intervals: each way once, with the outcomes that it is of where there are several ways.
-
-    Below them what was done for the costs of a host, with its name.
-
-    >>> _methods({"goodput_bits_per_s": "t", "client.cpu_ns_per_kib": "t; tier bpf"})
-    ['intervals: 95 %, t', 'client: tier bpf']
-    >>> _methods({"goodput_bits_per_s": "t", "rate_per_s": "t", "p99_ns": "order statistics"})
-    ['intervals of goodput_bits_per_s, rate_per_s: 95 %, t', 'intervals of p99_ns: 95 %, order statistics']
-    >>> _methods({"goodput_bits_per_s": "t", "loss_ratio": "none"})
-    ['intervals: 95 %, t']
-    >>> _methods({"client.cpu_busy_ratio": "t; cut off at 1, the whole; tier bpf"})
-    ['intervals: 95 %, t', 'client.cpu_busy_ratio: cut off at 1, the whole', 'client: tier bpf']
-    """
-    ways: dict[str, list[str]] = {}
-    notes: dict[str, None] = {}
-    for outcome, method in methods.items():
-        if method == "none":
-            # The row of the outcome says why it is missing.
-            continue
-        host, _, _ = outcome.rpartition(".")
-        interval, *more = method.split("; ")
-        ways.setdefault(interval, []).append(outcome)
-        for note in more:
-            whose = outcome if note.startswith("cut off at") else host
-            notes[f"{whose}: {note}" if whose else note] = None
-    lines = []
-    for way, outcomes in ways.items():
-        named = ", ".join(outcomes) if len(ways) > 1 else ""
-        if way.startswith("no interval"):
-            lines.append(f"{way} ({named})" if named else way)
-        else:
-            lines.append(f"intervals of {named}: 95 %, {way}" if named else f"intervals: 95 %, {way}")
-    return [*lines, *notes]
-
-
-def _as_json(estimate: Estimate) -> dict[str, object]:
-    return {
-        "estimate": estimate.estimate,
-        "low": estimate.low,
-        "high": estimate.high,
-        "n": estimate.n,
-        "unit": estimate.unit,
-        "method": estimate.method,
-        "missing": estimate.missing,
-    }

@@ -10,11 +10,13 @@ import click
 
 from iodyno import quick
 from iodyno.cli import right_now
+from iodyno.cli.form import verbose_option
 from iodyno.cli.prove import proof_options
 from iodyno.cli.right_now import level
 from iodyno.core.expectation import Expectation
 from iodyno.core.submission import CLIENTS, SERVERS, Submission
 from iodyno.core.workload import REQUEST_RESPONSE
+from iodyno.report.form import Form
 
 _OF_BLOCKS = 3
 """Version of the packet rings whose frames lie in blocks."""
@@ -50,7 +52,7 @@ _OF_BLOCKS = 3
 @level(REQUEST_RESPONSE, "--busy-wait", "busy_wait")
 @level(REQUEST_RESPONSE, "--server-compute", "server_compute")
 @right_now.repeat
-@right_now.verbose
+@verbose_option
 @right_now.gate
 @proof_options
 @right_now.common
@@ -64,7 +66,7 @@ def command(
     prove: str | None,
     profile: bool,
     background_window: str | None,
-    as_json: bool,
+    form: Form,
     verbose: bool,
     expect: tuple[Expectation, ...],
     junit: Path | None,
@@ -108,7 +110,7 @@ def command(
         profile=profile,
         background_window=background_window,
     )
-    right_now.measure_and_show(keys, into, as_json=as_json, verbose=verbose, expect=expect, junit=junit)
+    right_now.measure_and_show(keys, into, form=form, verbose=verbose, expect=expect, junit=junit)
 
 
 def without_effect(levels: Mapping[str, str]) -> str | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -14,12 +13,14 @@ from iodyno.cli import design_options, storage_files, uperf
 from iodyno.cli.again import again as command_again
 from iodyno.cli.campaign_argument import complete_campaign
 from iodyno.cli.experiment_argument import experiment_argument
+from iodyno.cli.form import format_option
 from iodyno.cli.options import GroupedCommand
 from iodyno.cli.prove import asked_proof, proof_options
 from iodyno.cli.signals import named_when_stopped
 from iodyno.cli.stderr import to_stderr
 from iodyno.cli.watch_beside import page_beside
 from iodyno.core.decision import MAX_TRIALS
+from iodyno.report.form import Form, json_text
 
 if TYPE_CHECKING:
     from iodyno.campaign.runner import CampaignOutcome
@@ -61,7 +62,7 @@ if TYPE_CHECKING:
 @storage_files.of_storage
 @click.option("--watch", "watched", is_flag=True, help="Serve the live page of `iodyno watch` while it runs.")
 @click.option("--yes", is_flag=True, help="Do not ask before a long campaign.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of the report.")
+@format_option()
 def command(
     file: str,
     quick: bool,
@@ -73,7 +74,7 @@ def command(
     destroy: tuple[str, ...],
     watched: bool,
     yes: bool,
-    as_json: bool,
+    form: Form,
     **asked: Any,
 ) -> None:
     """Run the experiment in FILE (- is stdin), or a profile of uperf, a personality of Filebench (.f) or a job file of fio
@@ -165,12 +166,12 @@ def command(
             remove_targets=in_the_end,
         )
     with named_when_stopped(folder):
-        outcome = _shown(outcome, as_json, searched=experiment.search is not None)
+        outcome = _shown(outcome, form, searched=experiment.search is not None)
     due = outcome.finished + len(outcome.failed) if experiment.until else len(design.trials)
     raise_for(outcome, due, folder, again)
 
 
-def _shown(outcome: CampaignOutcome, as_json: bool, *, searched: bool) -> CampaignOutcome:
+def _shown(outcome: CampaignOutcome, form: Form, *, searched: bool) -> CampaignOutcome:
     """Shows the report of what was measured, if anything was, and the campaign's folder on the last line; gives the outcome with
     the trials that are void among those that failed.
     """
@@ -183,19 +184,19 @@ def _shown(outcome: CampaignOutcome, as_json: bool, *, searched: bool) -> Campai
 
             dataset = read_dataset(outcome.folder)
             outcome = outcome if searched else without_void(outcome, dataset)
-            if not as_json:
-                from iodyno.cli.report import show
+            if form != "json":
+                from iodyno.cli.report import show_finished
 
-                show(dataset)
+                show_finished(dataset, form)
     finally:
         # Whatever becomes of the report, the trials are stored there.
-        if not as_json:
-            click.echo(str(outcome.folder))
-    if as_json:
+        if form != "json":
+            click.echo(str(outcome.folder), err=form == "csv")
+    if form == "json":
         failed = [{"order": entry.order, "reason": entry.reason} for entry in outcome.failed]
         skipped = [{"order": entry.order, "reason": entry.reason} for entry in outcome.skipped]
         counts = {"finished": outcome.complete, "finished_trials": outcome.finished}
         decided = {"decision": outcome.answers["until"].content} if "until" in outcome.answers else {}
         found = {"campaign": str(outcome.folder), **counts, "failed": failed, "skipped": skipped, **decided}
-        click.echo(json.dumps(found))
+        click.echo(json_text(found), nl=False)
     return outcome

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +9,14 @@ import click
 
 from iodyno import quick
 from iodyno.cli import right_now
+from iodyno.cli.form import show, verbose_option
 from iodyno.cli.number import NumberRange
 from iodyno.cli.right_now import level
 from iodyno.cli.share import EXCEED, WIDTH
 from iodyno.core.errors import TrialError
 from iodyno.core.search import TRIALS, parse_goal
 from iodyno.core.workload import REQUEST_RESPONSE
+from iodyno.report.form import Form
 
 
 def _goals(ctx: click.Context, _option: click.Parameter, written: tuple[str, ...]) -> tuple[str, ...]:
@@ -63,6 +64,7 @@ def _goals(ctx: click.Context, _option: click.Parameter, written: tuple[str, ...
               help=f"Goal duration sum: time of the trials that settle what a rate is (default: {TRIALS} trials).")  # fmt: skip
 @click.option("--search-duration", type=NumberRange(1, 86_400), default=75, show_default=True,
               metavar="SECONDS", help="End after so many seconds at the latest.")  # fmt: skip
+@verbose_option
 @right_now.common
 def command(
     goals: tuple[str, ...],
@@ -77,7 +79,8 @@ def command(
     to: str | None,
     profile: bool,
     background_window: str | None,
-    as_json: bool,
+    form: Form,
+    verbose: bool,
     into: Path,
     **levels: Any,
 ) -> None:
@@ -120,36 +123,23 @@ def command(
         background_window=background_window,
     )
     experiment = right_now.experiment_of(keys)
-    _show(right_now.measure(experiment, into), as_json=as_json)
+    _show(right_now.measure(experiment, into, quiet=not verbose), form, verbose=verbose)
 
 
 def _milliseconds(seconds: float) -> str:
     return f"{round(seconds * 1000)}ms"
 
 
-def _show(folder: Path, *, as_json: bool) -> None:
-    """Show what was found, with the rates that were tried; the campaign's folder on the last line."""
+def _show(folder: Path, form: Form, *, verbose: bool = False) -> None:
+    """Show what was found, and whether it converged; with the rates that were tried."""
     # Imported here: slow, and not needed while the load is on.
     from iodyno.analysis.dataset import read_dataset
     from iodyno.analysis.summary import analyse
-    from iodyno.report.search import search_json, search_sentences
+    from iodyno.report.search import search_shown
 
     summary = analyse(read_dataset(folder))
     results = summary.goal_results
-    if as_json:
-        assert summary.search is not None
-        factor = summary.search.factor
-        tried = [
-            {"levels": dict(p.levels), "trials": p.finished}
-            for p in sorted(summary.points, key=lambda p: p.levels[factor])
-        ]
-        warnings = [{"code": d.code, "text": d.text, "where": d.where} for d in summary.warnings]
-        values = {**search_json(summary), "tried": tried, "warnings": warnings}
-        click.echo(json.dumps({"campaign": str(folder), **values}, indent=2))
-    else:
-        for sentence in search_sentences(summary):
-            click.echo(sentence)
-        click.echo(str(folder))
+    show(search_shown(summary, str(folder), verbose=verbose), form)
     if not results or any(found.ended == "failed" or not found.known for found in results):
         why = next((found.warning for found in results if found.warning), "no trial told anything")
         raise TrialError(

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import json
-
 import click
 
+from iodyno.cli.form import format_option, show
 from iodyno.formats import shipped
+from iodyno.report.form import Form, Shown
+from iodyno.report.table import Cell, Column, Table
 
 
 @click.command(name="studies")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def command(as_json: bool) -> None:
+@format_option()
+def command(form: Form) -> None:
     """List the experiments that ship, with what they ask. Each stands for a file: study:NAME.
 
     \b
@@ -20,16 +21,10 @@ def command(as_json: bool) -> None:
       iodyno plan study:tcp-transmit --quick
       iodyno run study:tcp-transmit --quick
     """
-    found = shipped.studies()
-    if as_json:
-        paths = {name: str(shipped.folder() / f"{name}.yaml") for name in found}
-        click.echo(
-            json.dumps(
-                {"studies": [{"name": n, "question": q, "file": paths[n]} for n, q in found.items()]},
-                indent=2,
-            )
-        )
-        return
-    width = max(map(len, found), default=0)
-    for name, question in found.items():
-        click.echo(f"{name:<{width}}  {question}")
+    rows = [
+        {"name": name, "question": question, "file": str(shipped.folder() / f"{name}.yaml")}
+        for name, question in shipped.studies().items()
+    ]
+    cells = tuple((Cell(f"study:{row['name']}"), Cell(row["question"])) for row in rows)
+    table = Table("Experiments that ship", (Column("file"), Column("question")), cells)
+    show(Shown(lambda: [table], lambda: {"studies": rows}, lambda: rows), form)

@@ -9,10 +9,12 @@ import click
 
 from iodyno import quick
 from iodyno.cli import right_now
+from iodyno.cli.form import verbose_option
 from iodyno.cli.prove import proof_options
 from iodyno.cli.right_now import level
 from iodyno.core.expectation import Expectation
 from iodyno.core.workload import STREAM
+from iodyno.report.form import Form
 
 
 @click.command(name="tcp")
@@ -36,7 +38,7 @@ from iodyno.core.workload import STREAM
 @level(STREAM, "--link-queue", "link_queue")
 @level(STREAM, "--link-delay", "link_delay")
 @right_now.repeat
-@right_now.verbose
+@verbose_option
 @right_now.gate
 @proof_options
 @right_now.common
@@ -49,7 +51,7 @@ def command(
     prove: str | None,
     profile: bool,
     background_window: str | None,
-    as_json: bool,
+    form: Form,
     verbose: bool,
     expect: tuple[Expectation, ...],
     junit: Path | None,
@@ -92,4 +94,4 @@ def command(
         profile=profile,
         background_window=background_window,
     )
-    right_now.measure_and_show(keys, into, as_json=as_json, verbose=verbose, expect=expect, junit=junit)
+    right_now.measure_and_show(keys, into, form=form, verbose=verbose, expect=expect, junit=junit)

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from iodyno.cli.form import format_option, show
 from iodyno.core.errors import AccessError
 from iodyno.core.tunable import TUNABLES
+from iodyno.report.form import Form, Shown, flat
+from iodyno.report.table import Cell, Column, Table
 
 if TYPE_CHECKING:
     from iodyno.hosts.tunables.tunable import Place, State
 
+_UNLIMITED = (2**31 - 1, 2**32 - 1)
+"""Numbers of bytes that the kernel has where nothing is limited."""
 _SOMEWHERE = "192.0.2.1"
 """An address of the block for documentation (RFC 5737): the way to it is the default route. Of a host that is reached over a
 network, the way to the lab says more: it may have no default route.
@@ -31,8 +35,8 @@ network, the way to the lab says more: it may have no default route.
     metavar="NAME",
     help="Disk, or part of one, such as sda (default: none; tunables of disks are left out).",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def command(host: str, device: str | None, disk: str | None, as_json: bool) -> None:
+@format_option()
+def command(host: str, device: str | None, disk: str | None, form: Form) -> None:
     """Show the tunables of a host: value, range, and why one cannot be set there. Changes nothing. To set them needs root.
 
     Tunables are set by an experiment: `tunables: {server: {mtu: 9000}}`, or as factors such as `server.mtu: [1500, 9000]`.
@@ -47,21 +51,19 @@ def command(host: str, device: str | None, disk: str | None, as_json: bool) -> N
     """
     import asyncio
 
-    from iodyno.report.tables import Cell, Column, Table
-    from iodyno.report.text_table import plain
-
     place, states, may_set = asyncio.run(_read(host, device, disk))
-    if as_json:
-        tunables = [_values(name, state) for name, state in states.items()]
-        content = {"host": host, "device": place.device, "needs_root": not may_set, "tunables": tunables}
-        click.echo(json.dumps(content, indent=2))
-        return
+    tunables = [_values(name, state) for name, state in states.items()]
     columns = tuple(map(Column, ("tunable", "of", "value", "range", "remark")))
-    rows = tuple(tuple(map(Cell, _cells(name, state))) for name, state in states.items())
-    title = f"tunables of {host}, device {place.device}"
-    click.echo(
-        plain(Table(title if may_set else f"{title}; only root can set them", columns, rows)), nl=False
-    )
+    cells = tuple(tuple(map(Cell, _cells(name, state))) for name, state in states.items())
+    title = f"tunables of {host}, device {place.device}{'' if may_set else '; only root can set them'}"
+    shown = Shown(
+        blocks=lambda: [Table(title, columns, cells)],
+        values=lambda: {
+            "host": host, "device": place.device, "needs_root": not may_set, "tunables": tunables,
+        },
+        rows=lambda: map(flat, tunables),
+    )  # fmt: skip
+    show(shown, form)
 
 
 async def _read(host: str, device: str | None, disk: str | None) -> tuple[Place, dict[str, State], bool]:
@@ -96,7 +98,8 @@ def _cells(name: str, state: State) -> tuple[str, str, str, str, str]:
     scope = TURNED[name].scope
     if state.unsupported:
         return name, scope, "-", "-", f"unsupported: {state.unsupported}"
-    return name, scope, shown(name, state.level), _range(name, state), state.needs or TUNABLES[name].help
+    level = "no limit" if state.level in _UNLIMITED else shown(name, state.level)
+    return name, scope, level, _range(name, state), state.needs or TUNABLES[name].help
 
 
 def _range(name: str, state: State) -> str:
@@ -109,7 +112,9 @@ def _range(name: str, state: State) -> str:
         return ", ".join(parameter.words) or "a word"
     low = parameter.low if state.low is None else max(state.low, parameter.low)
     high = parameter.high if state.high is None else min(state.high, parameter.high)
-    return f"{shown(name, low)} to {shown(name, high)}"
+    return (
+        f"{shown(name, low)} or more" if high in _UNLIMITED else f"{shown(name, low)} to {shown(name, high)}"
+    )
 
 
 def _values(name: str, state: State) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 Levels are natural (`64KiB`, `on`, or a number in the base unit) or coded (-1 and 1 for the ends of the file's
 levels, 0 for the middle). Columns that design packages add (`run.no`, `Blocks`, ...) are known; those of ours are
-what `iodyno plan --csv` writes. Any other column, such as `Pattern` or a response, is skipped, and that is noted.
+what `iodyno plan --format csv` writes. Any other column, such as `Pattern` or a response, is skipped, and that is noted.
 """
 
 from __future__ import annotations
@@ -275,5 +275,5 @@ def _wrong(file: str, line: int, column: str, what: str) -> ExperimentError:
     return ExperimentError(
         for_key(f"column {column[:_SHOWN]}", what) if column else what,
         where=f"{file}:{line}",
-        advice="`iodyno plan EXPERIMENT --csv` writes a file of that form",
+        advice="`iodyno plan EXPERIMENT --format csv` writes a file of that form",
     )

@@ -141,7 +141,7 @@ def consequence_json(one: Consequence) -> dict[str, Any]:
     return {
         "factor": one.factor,
         "level": one.level,
-        "cost": _derived(one.cost),
+        "cost": derived_values(one.cost),
         "load_per_s": one.cores.load_per_s,
         "target_utilisation_ratio": one.cores.target_utilisation,
         "cores": one.cores.needed,
@@ -364,7 +364,7 @@ def published_json(
         "method": model.method,
         "factored": [_factored(one) for one in terms],
         "factored_variables": _variables(model, terms),
-        "derived": [_derived(one) for one in derived],
+        "derived": [derived_values(one) for one in derived],
         "cores": _cores(cores) if cores else None,
     }
 
@@ -458,7 +458,7 @@ def study_json(
             "rejected": list(study.no_load.rejected),
         },
         "consequences": [consequence_json(one) for one in consequences(study)],
-        "derived": [_derived(one) for one in derived],
+        "derived": [derived_values(one) for one in derived],
         "cores": _cores(cores) if cores else None,
         "warnings": [
             {"code": d.code, "text": d.text, "where": d.where}
@@ -491,14 +491,15 @@ def _cores(cores: Cores) -> dict[str, Any]:
     return {
         "load_per_s": cores.load_per_s,
         "target_utilisation_ratio": cores.target_utilisation,
-        "busy": _derived(cores.busy),
+        "busy": derived_values(cores.busy),
         "needed": cores.needed,
         "least": cores.least,
         "most": cores.most,
     }
 
 
-def _derived(one: Derived) -> dict[str, Any]:
+def derived_values(one: Derived) -> dict[str, Any]:
+    """Return a derived quantity as values that JSON knows."""
     low, high = one.bootstrap or (None, None)
     return {
         "name": one.name,

@@ -10,6 +10,7 @@ from iodyno.analysis.fitting.usl import Predicted
 from iodyno.analysis.summary import CampaignSummary
 from iodyno.core.outcome import Estimate
 from iodyno.report.estimate_json import estimate_values
+from iodyno.report.form import Block, Headline, Row, Shown, flat
 from iodyno.report.numbers import between, digits, quantity, with_interval
 from iodyno.report.scaling import model_name, point_values
 from iodyno.report.tables import Cell, Column, Table
@@ -73,6 +74,49 @@ def sentence(found: LineFit) -> str:
     return text + "."
 
 
+def fit_shown(found: Sequence[LineFit], campaign: str, *, verbose: bool) -> Shown:
+    """Return what there is to show of the models of a campaign's lines."""
+    return Shown(
+        blocks=lambda: (block for one in found for block in blocks(one, verbose=verbose)),
+        values=lambda: {"campaign": campaign, "lines": [values(one) for one in found]},
+        rows=lambda: (row for one in found for row in _rows(one)),
+    )
+
+
+def blocks(found: LineFit, *, verbose: bool) -> Iterator[Block]:
+    """Yield the model of a line, and its parameters; `verbose`: what it was chosen by, too."""
+    if found.chosen is None:
+        yield Headline(title_of(found), (("Refused", (found.refused or "",)),))
+    else:
+        known = [
+            (row[0].text, (row[1].text, f"[{row[2].text}, {row[3].text}]", row[4].text))
+            for name, each in (*found.parameters.items(), *found.derived.items())
+            if each.estimate is not None
+            for row in (_row(name, each),)
+        ]
+        yield Headline(sentence(found), tuple(known))
+    if found.held_out and not verbose:
+        yield ""
+        yield _held_out(found)
+    if verbose:
+        yield ""
+        yield from tables(found)
+        yield from notes(found)
+
+
+def _rows(found: LineFit) -> Iterator[Row]:
+    """Yield a row for each parameter, and for each quantity that follows."""
+    of = {
+        **found.line.levels,
+        "outcome": found.outcome,
+        "model": found.chosen.model.name if found.chosen else None,
+    }
+    if found.chosen is None:
+        yield {**of, "refused": found.refused}
+    for name, each in (*found.parameters.items(), *found.derived.items()):
+        yield {**of, "name": name, **flat(estimate_values(each))}
+
+
 def tables(found: LineFit) -> Iterator[Table]:
     """Parameters, measured beside predicted, held-out loads, and the models compared."""
     if found.chosen is not None:
@@ -84,7 +128,7 @@ def tables(found: LineFit) -> Iterator[Table]:
         if found.responses:
             yield _points("Response time by Little's law", found, found.responses, "s")
         if found.held_out:
-            yield _points("Held out: not seen by the fit", found, found.held_out, unit)
+            yield _held_out(found)
     if found.compared:
         models = tuple(
             tuple(
@@ -189,6 +233,11 @@ def _row(name: str, each: Estimate) -> tuple[Cell, ...]:
         Cell(high or "none"),
         Cell(meaning, with_interval(each)),
     )
+
+
+def _held_out(found: LineFit) -> Table:
+    unit = "s" if found.line.is_open else found.unit
+    return _points("Held out: not seen by the fit", found, found.held_out, unit)
 
 
 def _points(title: str, found: LineFit, points: Sequence[Predicted], unit: str) -> Table:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,6 +14,7 @@ from iodyno.analysis.path_steps import StepChange
 from iodyno.analysis.stacks import Function
 from iodyno.analysis.summary import PointSummary
 from iodyno.report.estimate_json import estimate_values
+from iodyno.report.form import Row, flat
 from iodyno.report.function_tables import direction
 from iodyno.report.void import WHY, is_void
 
@@ -62,6 +63,12 @@ def profile_values(profile: PointProfile, top: int | None = None, by: Part = "ex
         "functions": [_function_cost(each, per) for each in profile.functions(by, top)],
         "warnings": [{"code": d.code, "text": d.text, "where": d.where} for d in profile.warnings],
     }
+
+
+def function_rows(profile: PointProfile, by: Part = "exclusive") -> Iterator[Row]:
+    """Yield a row for each function."""
+    for each in profile_values(profile, by=by)["functions"]:
+        yield {"point": profile.point, **profile.levels, "host": profile.host, **flat(each)}
 
 
 def change_values(change: ProfileChange, top: int | None = None, by: Part = "exclusive") -> dict[str, Any]:

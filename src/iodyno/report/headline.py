@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from typing import Any
+
 from iodyno.analysis.summary import CampaignSummary, PointSummary
 from iodyno.core.limiter import UNKNOWN, Finding
 from iodyno.core.outcome import Estimate
 from iodyno.core.warnings import WarningCode
 from iodyno.loads.base.report import Row, load_of
-from iodyno.report.limiter import name_of
+from iodyno.report.csv import outcome_rows
+from iodyno.report.estimate_json import estimate_values
+from iodyno.report.form import Block, Headline, Shown
+from iodyno.report.limiter import finding_json, name_of, sentence
 from iodyno.report.numbers import Scale, digits, scale_of
+from iodyno.report.table import Cell, Column, Table
 from iodyno.report.void import MARK, is_void
 from iodyno.report.warnings import grouped
 
@@ -21,35 +28,118 @@ _LONGEST = 100
 """Characters of a warning or a reason that are shown (chosen: a line and a half); all of it with -v."""
 
 
-def headline(summary: CampaignSummary, saved: str) -> list[str]:
-    """Return the lines; `saved`: the campaign's folder."""
+def point_shown(
+    summary: CampaignSummary, saved: str, void: Mapping[str, str], *, verbose: bool = False
+) -> Shown:
+    """Return what there is to show of a campaign of one point; `saved`: its folder; `void`: trials that are, and why."""
+
+    def blocks() -> Iterator[Block]:
+        yield headline(summary, saved)
+        for name, why in void.items():
+            yield f"  trial {name} is void: {why}"
+        if verbose:
+            yield from _details(summary)
+
+    def values() -> dict[str, Any]:
+        point = summary.points[0]
+        found = {
+            "levels": dict(point.levels),
+            "outcomes": {name: estimate_values(point.outcomes[name]) for name in summary.asked},
+            "limiter": finding_json(point.limiter),
+            "void": dict(void),
+            "warnings": [{"code": str(d.code), "text": d.text, "where": d.where} for d in summary.warnings],
+        }
+        return {"campaign": saved, "points": [found]}
+
+    return Shown(blocks, values, lambda: outcome_rows(summary, summary.asked))
+
+
+def headline(summary: CampaignSummary, saved: str) -> Headline:
+    """Return the answer; `saved`: the campaign's folder."""
     point, load = summary.points[0], load_of(summary)
-    lines = [f"{load.title(summary, point)}, {_trials(summary, point)}{_hosts(summary)}"]
     rows = [(row.label, _values(point, row)) for row in load.rows(summary)]
-    rows.append(("Limited by", [limited_by(point.limiter)]))
+    rows.append(("Limited by", (limited_by(point.limiter),)))
+    rows += told_last(summary, saved)
+    return Headline(
+        f"{load.title(summary, point)}, {_trials(summary, point)}{hosts_of(summary)}", tuple(rows)
+    )
+
+
+def told_last(summary: CampaignSummary, saved: str) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Yield the last lines of an answer: the warning that changes the reading most, and where all of it lies."""
     if told := _warning(summary):
-        rows.append(("Warning", [told]))
-    rows.append(("Saved", [f"{saved}   (iodyno report: tables, plots)"]))
-    label = max(len(name) for name, _ in rows) + 2
-    # Numbers stand below each other; sentences, and numbers behind a word, begin where these do.
-    width = max((len(cells[0]) for _, cells in rows if len(cells) == 3), default=0)
-    interval = max((len(cells[1]) for _, cells in rows if len(cells) == 3), default=0)
-    for name, cells in rows:
-        aligned = [f"{cells[0]:>{width}}", f"{cells[1]:<{interval}}", cells[2]] if len(cells) == 3 else cells
-        lines.append(f"  {name:<{label}}{'   '.join(aligned)}".rstrip())
-    return lines
+        yield "Warning", (told,)
+    yield "Saved", (f"{saved}   (iodyno report: tables, plots)",)
+
+
+def _details(summary: CampaignSummary) -> Iterator[Block]:
+    """Yield every outcome with its interval, the evidence for the limiter, how intervals were had, and all warnings."""
+    point = summary.points[0]
+    yield ""
+    rows = [
+        tuple(map(Cell, (name, value + (MARK if is_void(point, name) else ""), interval)))
+        for name in summary.asked
+        for value, interval in (estimate_text(point.outcomes[name], name),)
+    ]
+    yield Table("Every outcome", tuple(map(Column, ("", "", "95 % interval"))), tuple(rows))
+    yield sentence(point.limiter)
+    yield from _methods({name: point.outcomes[name].method for name in summary.asked})
+    for warning in summary.warnings:
+        yield f"warning: {warning.line}"
+
+
+def _methods(methods: Mapping[str, str]) -> list[str]:
+    """List the methods of the intervals: each way once, with the outcomes that it is of where there are several ways.
+
+    Below them what was done for the costs of a host, with its name.
+
+    >>> _methods({"goodput_bits_per_s": "t", "client.cpu_ns_per_kib": "t; tier bpf"})
+    ['intervals: 95 %, t', 'client: tier bpf']
+    >>> _methods({"goodput_bits_per_s": "t", "rate_per_s": "t", "p99_ns": "order statistics"})
+    ['intervals of goodput_bits_per_s, rate_per_s: 95 %, t', 'intervals of p99_ns: 95 %, order statistics']
+    >>> _methods({"goodput_bits_per_s": "t", "loss_ratio": "none"})
+    ['intervals: 95 %, t']
+    >>> _methods({"client.cpu_busy_ratio": "t; cut off at 1, the whole; tier bpf"})
+    ['intervals: 95 %, t', 'client.cpu_busy_ratio: cut off at 1, the whole', 'client: tier bpf']
+    """
+    ways: dict[str, list[str]] = {}
+    notes: dict[str, None] = {}
+    for outcome, method in methods.items():
+        if method == "none":
+            # The row of the outcome says why it is missing.
+            continue
+        host, _, _ = outcome.rpartition(".")
+        interval, *more = method.split("; ")
+        ways.setdefault(interval, []).append(outcome)
+        for note in more:
+            whose = outcome if note.startswith("cut off at") else host
+            notes[f"{whose}: {note}" if whose else note] = None
+    lines = []
+    for way, outcomes in ways.items():
+        named = ", ".join(outcomes) if len(ways) > 1 else ""
+        if way.startswith("no interval"):
+            lines.append(f"{way} ({named})" if named else way)
+        else:
+            lines.append(f"intervals of {named}: 95 %, {way}" if named else f"intervals: 95 %, {way}")
+    return [*lines, *notes]
 
 
 def limited_by(finding: Finding) -> str:
-    """Return the limiter, and how it is known: `receiver CPU (suspected; --prove tests it)`."""
+    """Return the limiter, and how it is known: `receiver CPU (suspected; --prove tests it)`; of a proof, by how much the rate
+    followed.
+    """
     if not finding.verdict.trials:
         return "not known: no trial counts"
+    if finding.name == UNKNOWN and finding.verdict.name in finding.contradicted:
+        (refuted,) = [proof for proof in finding.proofs if proof.limiter == finding.verdict.name]
+        return f"not clear: an experiment spoke against {_plain(refuted.limiter)} ({refuted.why})"
     if finding.name == UNKNOWN:
         first = finding.verdict.ranked[0] if finding.verdict.ranked else None
         nearest = f"; nearest: {_plain(first.name)}, in {first.held:.0%} of the intervals" if first else ""
         return f"not clear{nearest}"
     known = {"suspected": "suspected; --prove tests it"}.get(finding.status, finding.status.replace("_", " "))
-    return f"{_plain(finding.name)} ({known})"
+    proof = next((proof for proof in finding.proofs if proof.limiter == finding.name), None)
+    return f"{_plain(finding.name)} ({known}{f': {proof.why}' if proof else ''})"
 
 
 def _plain(limiter: str) -> str:
@@ -60,35 +150,37 @@ def _trials(summary: CampaignSummary, point: PointSummary) -> str:
     return f"{point.finished} x {summary.windows['measured_ns'] / 1e9:g} s"
 
 
-def _hosts(summary: CampaignSummary) -> str:
+def hosts_of(summary: CampaignSummary) -> str:
     """Return `, client -> server (2 namespaces of this machine)`; nothing where this machine is the only host."""
     names = [host.name for host in summary.shown_hosts]
     (access, *others) = dict.fromkeys(host.access for host in summary.hosts)
     if access == "local" and not others:
         return ", over the loopback of this machine" if len(names) > 1 else ""
     where = f"{len(summary.hosts)} namespaces of this machine" if access == "netns" and not others else ""
+    where = where or (f"{len(names)} hosts, {access}" if len(names) > 1 and not others else "")
     where = where or ", ".join(
         f"{host.name} {host.access}" for host in summary.shown_hosts if host.access != "local"
     )
     return f", {load_of(summary).between.replace('→', '->').join(names)} ({where})"
 
 
-def _values(point: PointSummary, row: Row) -> list[str]:
+def _values(point: PointSummary, row: Row) -> tuple[str, ...]:
     """Return value, interval and CPUs of one outcome; of several each with its word and interval in one text."""
     shown = [(word, name, point.outcomes[name]) for word, name in row.outcomes if name in point.outcomes]
     if not shown:
-        return ["not reported"]
+        return ("not reported",)
     if missing := next((found.missing for _, _, found in shown[:1] if found.estimate is None), None):
-        return [_shortened(f"not reported: {missing}")]
+        return (_shortened(f"not reported: {missing}"),)
     if len(shown) == 1:
         _, name, found = shown[0]
         value, interval = estimate_text(found, name)
-        return [value + (MARK if is_void(point, name) else ""), interval, _cpus(point, row, found)]
+        return value + (MARK if is_void(point, name) else ""), interval, _cpus(point, row, found)
     texts = []
     for word, name, found in shown:
-        value, interval = estimate_text(found, name) if found.estimate is not None else ("–", "")
+        too_few = " (too few)" if found.missing and "too few" in found.missing else ""
+        value, interval = estimate_text(found, name) if found.estimate is not None else (f"–{too_few}", "")
         texts.append(" ".join(filter(None, (word, value + (MARK if is_void(point, name) else ""), interval))))
-    return ["   ".join(texts)]
+    return ("   ".join(texts),)
 
 
 def _cpus(point: PointSummary, row: Row, cost: Estimate) -> str:
@@ -137,4 +229,9 @@ def _warning(summary: CampaignSummary) -> str:
 
 
 def _shortened(text: str) -> str:
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 4].rsplit(' ', 1)[0]} ..."
+    if len(text) <= _LONGEST:
+        return text
+    begin = text[: _LONGEST - 4]
+    # At the end of a part of the sentence, where one is near.
+    clause = max(begin.rfind(mark) for mark in (", ", "; ", ": "))
+    return f"{begin[:clause] if clause > _LONGEST // 2 else begin.rsplit(' ', 1)[0]} ..."

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from iodyno.analysis.queueing.networks.bounds import Bounds
 from iodyno.analysis.queueing.networks.solution import Solution
 from iodyno.core.network import ClosedClass, Network, OpenClass
+from iodyno.report.form import Block, Row, block_text
+from iodyno.report.table import Cell, Column, Table
 
 if TYPE_CHECKING:
     from iodyno.analysis.queueing.networks.simulated import Percentiles
@@ -53,33 +55,29 @@ def _digits(value: float) -> str:
     return f"{value:.3e}" if places < -6 or places > 9 else f"{value:.{max(places, 0)}f}"
 
 
-def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Aligned columns: the first to the left, the others to the right."""
-    lines = [heads, *rows]
-    widths = [max(len(line[at]) for line in lines) for at in range(len(heads))]
-    return "\n".join(
-        "  ".join(
-            text.ljust(width) if at == 0 else text.rjust(width)
-            for at, (text, width) in enumerate(zip(line, widths, strict=True))
-        ).rstrip()
-        for line in lines
-    )
+def table(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
+    """Return columns of text: the first to the left, the others to the right."""
+    columns = (Column(head, right=at > 0) for at, head in enumerate(heads))
+    return Table(title, tuple(columns), tuple(tuple(map(Cell, row)) for row in rows))
 
 
 def report(solution: Solution, limits: Sequence[Bounds], work: str = "") -> str:
     """The whole of it, for people."""
+    return "".join(map(block_text, report_blocks(solution, limits, work))).rstrip("\n") + "\n"
+
+
+def report_blocks(solution: Solution, limits: Sequence[Bounds], work: str = "") -> Iterator[Block]:
+    """Yield what the network does, then what it is made of, and its bounds."""
     network = solution.network
-    parts = [
-        f"{network.name}: {method_text(solution)}",
-        "Inputs\n" + _inputs(network, work),
-        "Classes\n" + _classes(solution, work),
-        "Stations\n" + _stations(solution),
-    ]
+    yield f"{network.name}: {method_text(solution)}\n"
+    yield _inputs(network, work)
+    yield _classes(solution, work)
+    yield _stations(solution)
     if len(network.classes) > 1:
-        parts.append("Residence by class and station\n" + _shares(solution))
-    parts.append("Bounds\n" + _bounds(limits, work))
-    parts += [f"note: {note}" for note in solution.notes]
-    return "\n\n".join(parts) + "\n"
+        yield _shares(solution)
+    yield _bounds(limits, work)
+    for note in solution.notes:
+        yield f"note: {note}\n"
 
 
 def method_text(solution: Solution) -> str:
@@ -88,7 +86,7 @@ def method_text(solution: Solution) -> str:
     return f"{'exact' if method.exact else 'approximate'}, by {method.name} ({method.source})"
 
 
-def _inputs(network: Network, work: str) -> str:
+def _inputs(network: Network, work: str) -> Table:
     heads = ["class", "load", "think", *(s.name for s in network.stations)]
     rows = []
     for c in network.classes:
@@ -107,7 +105,7 @@ def _inputs(network: Network, work: str) -> str:
             )
         rows.append([c.name, load, think, *demands])
     kinds = ["", "", "", *(_kind(s.kind, s.servers, s.discipline) for s in network.stations)]
-    return table(heads, [kinds, *rows])
+    return table("Inputs", heads, [kinds, *rows])
 
 
 def _kind(kind: str, servers: int, discipline: str) -> str:
@@ -116,8 +114,9 @@ def _kind(kind: str, servers: int, discipline: str) -> str:
     return f"{servers} x {discipline}" if servers > 1 else discipline
 
 
-def _classes(solution: Solution, work: str) -> str:
+def _classes(solution: Solution, work: str) -> Table:
     return table(
+        "Classes",
         ["class", "throughput", "response time", "jobs in the network"],
         [
             [c.name, rate_text(c.throughput_per_s, work), time_text(c.response_time_s), number_text(c.number_in_system)]
@@ -126,7 +125,7 @@ def _classes(solution: Solution, work: str) -> str:
     )  # fmt: skip
 
 
-def _stations(solution: Solution) -> str:
+def _stations(solution: Solution) -> Table:
     """With one class, its residence times too; with several they have a table of their own."""
     only = solution.classes[0].at if len(solution.classes) == 1 else None
     heads = ["station", "utilisation", "jobs there", *(["residence"] if only is not None else [])]
@@ -136,10 +135,10 @@ def _stations(solution: Solution) -> str:
         if only is not None:
             row.append(time_text(only[s.name].residence_time_s) if s.name in only else NONE)
         rows.append(row)
-    return table(heads, rows)
+    return table("Stations", heads, rows)
 
 
-def _shares(solution: Solution) -> str:
+def _shares(solution: Solution) -> Table:
     rows = [
         [
             f"{c.name} at {name}",
@@ -150,10 +149,10 @@ def _shares(solution: Solution) -> str:
         for c in solution.classes
         for name, share in c.at.items()
     ]
-    return table(["", "residence", "utilisation", "jobs there"], rows)
+    return table("Residence by class and station", ["", "residence", "utilisation", "jobs there"], rows)
 
 
-def _bounds(limits: Sequence[Bounds], work: str) -> str:
+def _bounds(limits: Sequence[Bounds], work: str) -> Table:
     rows = [
         [
             b.name,
@@ -167,7 +166,7 @@ def _bounds(limits: Sequence[Bounds], work: str) -> str:
         for b in limits
     ]
     heads = ["class", "bottleneck", "rate at least", "at most", "balanced jobs", "response at least", "N*"]
-    return table(heads, rows)
+    return table("Bounds", heads, rows)
 
 
 def _range(b: Bounds, work: str) -> str:
@@ -176,8 +175,8 @@ def _range(b: Bounds, work: str) -> str:
     return f"{number_text(b.balanced_throughput_least_per_s)} to {rate_text(b.balanced_throughput_most_per_s, work)}"
 
 
-def percentiles_text(simulated: Sequence[Percentiles]) -> str:
-    """Simulated response times, each with its 95 % interval."""
+def percentile_blocks(simulated: Sequence[Percentiles]) -> Iterator[Block]:
+    """Yield simulated response times, each with its 95 % interval."""
 
     def cell(found: Interval) -> str:
         return f"{time_text(found.value)} [{time_text(found.low)}, {time_text(found.high)}]"
@@ -186,10 +185,20 @@ def percentiles_text(simulated: Sequence[Percentiles]) -> str:
     rows = [
         [c.name, str(c.jobs), cell(c.response_time_s), *map(cell, c.quantiles_s.values())] for c in simulated
     ]
-    return (
-        f"Response time by simulation, 95 % intervals by batches\n{table(heads, rows)}\n"
-        "note: jobs pass the stations in the order of the model, with exponential service times"
-    )
+    yield table("Response time by simulation, 95 % intervals by batches", heads, rows)
+    yield "note: jobs pass the stations in the order of the model, with exponential service times"
+
+
+def class_rows(solution: Solution, simulated: Sequence[Percentiles] = ()) -> Iterator[Row]:
+    """Yield a row for each class: what it does, and how busy each station is."""
+    busy = {f"{s.name}_utilisation": s.utilisation_ratio for s in solution.stations}
+    for each in values(solution, (), simulated)["classes"]:
+        each.pop("stations")
+        times = {name: each.pop(name) for name, value in list(each.items()) if isinstance(value, dict)}
+        row = {"model": solution.network.name, "class": each.pop("name"), **each}
+        for name, found in times.items():
+            row |= {name: found["value"], f"{name}_low": found["low"], f"{name}_high": found["high"]}
+        yield row | busy
 
 
 def values(

@@ -7,10 +7,97 @@ from dataclasses import asdict
 from typing import Any
 
 from iodyno.analysis.decisions.ladder import Ladder
-from iodyno.analysis.decisions.noise import Allocation, Component, Noise
+from iodyno.analysis.decisions.noise import Allocation, Component, Noise, trials_for
+from iodyno.core.decision import LEAST_EFFECT
+from iodyno.core.quantity import counted
+from iodyno.report.form import Block, Headline, Row, Shown
 from iodyno.report.tables import Cell, Column, Table, outcome_name
 
 _TITLES = {"block": "blocks", "restart": "restarts", "trial": "trials", "interval": "intervals"}
+_MOST = 6
+"""Outcomes of which the answer has a line (chosen: with the others it has ten)."""
+
+
+def noise_shown(found: Ladder, saved: str, *, verbose: bool) -> Shown:
+    """Return what there is to show of a ladder; `saved`: its folder."""
+
+    def blocks() -> Iterator[Block]:
+        yield _headline(found)
+        if verbose:
+            yield ""
+            yield noise_table(found)
+            yield from noise_sentences(found)
+            yield noise_note(found)
+        yield saved
+
+    return Shown(blocks, lambda: {"campaign": saved, **noise_json(found)}, lambda: map(_row, found.outcomes))
+
+
+def _headline(found: Ladder) -> Headline:
+    """Return the smallest effects that can be seen, and how many trials see the one that `iodyno compare` asks for."""
+    spec = found.spec
+    many = next((each.trials for each in found.outcomes), 0)
+    rows: list[tuple[str, tuple[str, ...]]] = []
+    for each in found.outcomes[:_MOST]:
+        if each.missing:
+            rows.append((_name(each), (each.missing,)))
+            continue
+        most = max(each.components, key=lambda component: component.share)
+        rows.append(
+            (
+                _name(each),
+                (
+                    _percent(each.floor_within),
+                    _percent(each.floor_between),
+                    f"varies between {_TITLES[most.level]}",
+                ),
+            )
+        )
+    if len(found.outcomes) > _MOST:
+        rows.append(("", (f"{len(found.outcomes) - _MOST} more outcomes with -v",)))
+    needed = []
+    for each in found.outcomes[:2]:
+        trials = trials_for(each, LEAST_EFFECT)
+        # To two digits: no more is known of what is to come.
+        number = (
+            counted(round(float(f"{trials:.2g}")), "trial") if trials else "more trials than are sensible"
+        )
+        needed += [] if each.missing else [f"{number} a side for {_name(each)}"]
+    if needed:
+        rows.append((f"To see {_percent(LEAST_EFFECT)}", ("; ".join(needed),)))
+    rows.append(
+        (
+            "From",
+            (
+                f"{counted(found.trials, 'trial')}: {spec.blocks} blocks of {spec.restarts} starts of {spec.trials}",
+            ),
+        )
+    )
+    title = f"Smallest effects that {many} trials a side see: in one campaign, and between two"
+    return Headline(title, tuple(rows), ("one campaign", "two campaigns", ""))
+
+
+def _row(each: Noise) -> Row:
+    """Return an outcome as a line of CSV."""
+    row: dict[str, object] = {
+        "outcome": each.outcome,
+        "mean": each.mean,
+        "trials": each.trials,
+        "floor_within_ratio": each.floor_within,
+        "floor_between_ratio": each.floor_between,
+        "missing": each.missing or None,
+    }
+    for level in _TITLES:
+        one = each.component(level)
+        bounds = (one.sd_ratio, one.low, one.high, one.share) if one else (None,) * 4
+        names = (
+            f"sd_{level}_ratio",
+            f"sd_{level}_ratio_low",
+            f"sd_{level}_ratio_high",
+            f"share_{level}_ratio",
+        )
+        row |= dict(zip(names, bounds, strict=True))
+    return row
 
 
 def noise_table(found: Ladder) -> Table:
@@ -19,8 +106,7 @@ def noise_table(found: Ladder) -> Table:
     columns += [Column("one campaign", "smallest effect"), Column("two campaigns", "smallest effect")]
     rows = []
     for each in found.outcomes:
-        host, _, name = each.outcome.rpartition(".")
-        cells = [Cell(f"{host + ': ' if host else ''}{outcome_name(name)}", each.outcome)]
+        cells = [Cell(_name(each), each.outcome)]
         cells += [_component(each.component(level), each) for level in _TITLES]
         cells += [Cell(_percent(each.floor_within)), Cell(_percent(each.floor_between))]
         rows.append(tuple(cells))
@@ -70,6 +156,11 @@ def noise_json(found: Ladder) -> dict[str, Any]:
         },
         "note": noise_note(found),
     }
+
+
+def _name(each: Noise) -> str:
+    host, _, name = each.outcome.rpartition(".")
+    return f"{host + ': ' if host else ''}{outcome_name(name)}"
 
 
 def _where(one: Allocation) -> str:

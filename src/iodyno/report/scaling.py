@@ -8,6 +8,7 @@ from typing import Any
 from iodyno.analysis.fitting.usl import Compared, Predicted, Scaling
 from iodyno.core.outcome import Estimate
 from iodyno.report.estimate_json import estimate_values
+from iodyno.report.form import Block, Headline, Row, flat
 from iodyno.report.numbers import digits, with_interval
 from iodyno.report.tables import Cell, Column, Table
 
@@ -55,6 +56,43 @@ def tables(found: Scaling, *, load: str, rate: str) -> Iterator[Table]:
     models = tuple(tuple(map(Cell, _compared(each))) for each in found.compared)
     titles = ("model", "rms error", "worst", "left out", "AICc")
     yield Table("Models, the best first", tuple(map(Column, titles)), models)
+
+
+def blocks(found: Scaling, *, load: str, rate: str, title: str, verbose: bool) -> Iterator[Block]:
+    """Yield the law with its parameters and knees; `verbose`: points and the other models, too."""
+    every = list(tables(found, load=load, rate=rate))
+    known: list[tuple[str, tuple[str, ...]]] = [
+        (row[0].text, (row[1].text, f"[{row[2].text}, {row[3].text}]", row[4].text))
+        for row in every[0].rows
+        if row[2].text
+    ]
+    unknown = [row[0].text for row in every[0].rows if not row[2].text]
+    if unknown:
+        known.append(("Not given", (f"{', '.join(unknown)}: these points do not carry it; -v says why",)))
+    if found.beyond:
+        known += [
+            (
+                f"at {point.load:g}",
+                (digits(point.value), f"[{digits(point.least)}, {digits(point.most)}]", "predicted"),
+            )
+            for point in found.beyond
+        ]
+    said = list(notes(found))
+    yield Headline(f"{title}: {every[0].title}" if title else every[0].title, (*known, ("Fit", (said[0],))))
+    if verbose:
+        yield ""
+        yield from every
+        yield from said
+
+
+def rows(found: Scaling, load: str, rate: str, levels: Row) -> Iterator[Row]:
+    """Yield a row for each parameter, knee and prediction."""
+    of = {**levels, "load": load, "rate": rate, "model": found.fit.model.name}
+    for name, each in (*found.parameters.items(), *found.knees.items()):
+        yield {**of, "name": name, **flat(estimate_values(each))}
+    for point in found.beyond:
+        bounds = {"low": point.least, "high": point.most}
+        yield {**of, "name": f"rate at {point.load:g}", "estimate": point.value, **bounds}
 
 
 def notes(found: Scaling) -> Iterator[str]:

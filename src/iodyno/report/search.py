@@ -9,6 +9,10 @@ from typing import Any
 from iodyno.analysis.summary import CampaignSummary
 from iodyno.core.quantity import counted
 from iodyno.core.search import Bound, GoalResult, LoadTrial, SearchSpec
+from iodyno.loads.base.report import load_of
+from iodyno.report.form import Block, Headline, Row, Shown
+from iodyno.report.headline import hosts_of, told_last
+from iodyno.report.table import Cell, Column, Table
 
 _ENDINGS = {
     "": "the search was interrupted",
@@ -92,6 +96,84 @@ def _unit(spec: SearchSpec) -> str:
     return "/s" if spec.factor == "rate" else ""
 
 
+def search_shown(summary: CampaignSummary, saved: str, *, verbose: bool = False) -> Shown:
+    """Return what there is to show of a search; `saved`: the campaign's folder."""
+    spec = summary.search
+    assert spec is not None
+    factor = spec.factor
+
+    def blocks() -> Iterator[Block]:
+        yield _headline(summary, spec, saved)
+        if verbose:
+            yield ""
+            yield _steps(summary, spec)
+            yield from (f"warning: {warning.line}" for warning in summary.warnings)
+
+    def values() -> dict[str, Any]:
+        tried = [
+            {"levels": dict(p.levels), "trials": p.finished}
+            for p in sorted(summary.points, key=lambda p: p.levels[factor])
+        ]
+        warnings = [{"code": d.code, "text": d.text, "where": d.where} for d in summary.warnings]
+        return {"campaign": saved, **search_json(summary), "tried": tried, "warnings": warnings}
+
+    return Shown(blocks, values, lambda: _rows(summary, spec))
+
+
+def _headline(summary: CampaignSummary, spec: SearchSpec, saved: str) -> Headline:
+    """Return what was found, whether the search converged, and the steps next to it."""
+    rows: list[tuple[str, tuple[str, ...]]] = []
+    several = len(spec.goals) > 1
+    for found in summary.goal_results:
+        lower, upper = found.relevant_lower_bound, found.relevant_upper_bound
+        if found.known and found.ended != "edge":
+            goal = next(goal for goal in spec.goals if goal.text == found.goal)
+            asked = f"asked {100 * goal.width:g} %"
+            if lower and upper:
+                asked = f"bounds {float(f'{100 * (1 - lower.load / upper.load):.2g}'):g} % apart, {asked}"
+            said = f"yes: {asked}" if found.regular else f"no: {asked}; a longer --search-duration goes on"
+            rows.append(("Converged", (f"{found.goal}: {said}" if several else said,)))
+    for number, goal in enumerate(spec.goals):
+        tried = [(trial.load, trial.loss_ratios[number] <= goal.loss_ratio) for trial in _tried(summary)]
+        met, missed = ([load for load, good in tried if good is which] for which in (True, False))
+        parts = [f"{counted(len(met), 'trial')} met it, up to {max(met)}{_unit(spec)}"] if met else []
+        if missed:
+            parts.append(f"{counted(len(missed), 'trial')} did not, from {min(missed)}{_unit(spec)} on")
+        if parts:
+            text = ", ".join(parts) + "; each with -v"
+            rows.append(("Steps", (f"{goal.text}: {text}" if several else text,)))
+    if summary.points:
+        load = load_of(summary).title(summary, summary.points[0])
+        seconds = spec.goals[0].final_trial_duration_ns / 1e9
+        rows.append(("Load", (f"{load}, {seconds:g} s a trial{hosts_of(summary)}",)))
+    rows += told_last(summary, saved)
+    return Headline(" ".join(search_sentences(summary)), tuple(rows))
+
+
+def _tried(summary: CampaignSummary) -> list[LoadTrial]:
+    """Return the trials of each point, in order."""
+    return [trial for trials in summary.load_trials.values() for trial in trials]
+
+
+def _steps(summary: CampaignSummary, spec: SearchSpec) -> Table:
+    """Return a row for each trial: its load, and the loss by each goal with whether it met that."""
+    rows = []
+    for number, trial in enumerate(_tried(summary), 1):
+        row = [str(number), f"{trial.load}{_unit(spec)}"]
+        for goal, ratio in zip(spec.goals, trial.loss_ratios, strict=True):
+            row += [f"{float(f'{100 * ratio:.3g}'):g} %", "pass" if ratio <= goal.loss_ratio else "FAIL"]
+        rows.append(tuple(map(Cell, row)))
+    heads = [Column("trial"), Column(spec.factor, right=True)]
+    for goal in spec.goals:
+        heads += [
+            Column(
+                f"later or lost than {goal.text}" if goal.outcome != "loss_ratio" else goal.text, right=True
+            )
+        ]
+        heads += [Column("")]
+    return Table("Steps", tuple(heads), tuple(rows))
+
+
 def search_json(summary: CampaignSummary) -> dict[str, Any]:
     """The goals, and the goal results at each point; loads in base units."""
     spec = summary.search
@@ -119,6 +201,16 @@ def search_json(summary: CampaignSummary) -> dict[str, Any]:
             for point, trials in summary.load_trials.items()
         },
     }
+
+
+def _rows(summary: CampaignSummary, spec: SearchSpec) -> Iterator[Row]:
+    """Yield a row for each goal at each point that was searched."""
+    for one in search_json(summary)["goal_results"]:
+        bounds: dict[str, Any] = {}
+        for side in ("relevant_lower_bound", "relevant_upper_bound"):
+            found = one.pop(side) or dict.fromkeys(("load", "low_loss_trials", "trials"))
+            bounds |= {side if name == "load" else f"{side}_{name}": value for name, value in found.items()}
+        yield {"goal": one.pop("goal"), "parameter": spec.factor, **one.pop("levels"), **bounds, **one}
 
 
 def _as_json(spec: SearchSpec, found: GoalResult) -> dict[str, Any]:

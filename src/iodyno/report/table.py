@@ -7,11 +7,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Column:
-    """`group` stands above the columns of one host."""
+    """`group` stands above the columns of one host. `right`: texts end below each other."""
 
     title: str
     group: str = ""
     hint: str = ""
+    right: bool = False
 
 
 @dataclass(frozen=True)

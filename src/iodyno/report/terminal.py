@@ -15,13 +15,15 @@ from iodyno.core.quantity import counted
 from iodyno.core.warnings import WarningCode
 from iodyno.loads.base.report import load_of
 from iodyno.report.finite_buffer import buffer_tables
+from iodyno.report.form import Block, block_text
 from iodyno.report.method import changes_note
 from iodyno.report.observer import observer_note
 from iodyno.report.sentences import Sentence, sentences
-from iodyno.report.tables import Table, load_tables
-from iodyno.report.text_table import fitted, plain
+from iodyno.report.tables import load_tables
 from iodyno.report.warnings import WarningGroup, grouped
 
+_ASKED = ("decision", "search")
+"""Topics of a question that was asked with the run: their answer comes before all else."""
 LOST_MOST = 5
 """Trials without numbers that are told one by one (chosen: the rest mostly has the same reason)."""
 CPU_TIERS = {
@@ -40,26 +42,37 @@ def print_tables(folder: Path | str, file: TextIO | None = None) -> None:
 def show_tables(summary: CampaignSummary, file: TextIO | None = None, more: Sequence[Sentence] = ()) -> None:
     """Prints a section per level, what can be said of them and `more`, and the warnings."""
     out = file or sys.stdout
-    for table in (*load_tables(summary), *buffer_tables(summary)):
-        show_table(table, out)
+    width = shutil.get_terminal_size().columns if out.isatty() else None
+    for block in report_blocks(summary, more):
+        out.write(block_text(block, width))
+
+
+def report_blocks(summary: CampaignSummary, more: Sequence[Sentence] = ()) -> Iterator[Block]:
+    """Yield the answer to what a campaign was to decide, its tables, what can be said of them and `more`, and the warnings."""
+    said = [*sentences(summary), *more]
+    answers = [sentence for sentence in said if sentence.about in _ASKED]
+    for sentence in answers:
+        yield sentence.text + ("\n" if sentence is answers[-1] else "")
+    yield from load_tables(summary)
+    yield from buffer_tables(summary)
     load = load_of(summary)
-    out.write(f"{_interval_note(summary)}{load.note} {tier_note(summary)}\n\n")
-    for sentence in (*sentences(summary), *more):
-        out.write(f"{sentence.text}\n")
-    for text in load.remarks(summary):
-        out.write(f"{text}\n")
-    out.write(f"{observer_note(summary)}\n")
+    yield f"{_interval_note(summary)}{load.note} {tier_note(summary)}\n"
+    for sentence in said:
+        if sentence.about not in _ASKED:
+            yield sentence.text
+    yield from load.remarks(summary)
+    yield observer_note(summary)
     groups = [each for group in grouped(summary) for each in _with_reasons(group)]
     lost = list(_lost_trials(summary))
     if groups or lost:
-        out.write("\n")
+        yield ""
     for group in groups:
-        out.write(f"warning: {group.title} ({group.places}): {group.texts[0]}\n")
+        yield f"warning: {group.title} ({group.places}): {group.texts[0]}"
     for line in lost[:LOST_MOST]:
-        out.write(f"warning: {line}\n")
+        yield f"warning: {line}"
     if len(lost) > LOST_MOST:
-        out.write(
-            f"warning: {counted(len(lost) - LOST_MOST, 'more trial')} damaged or failed; `--json` gives the reason of each\n"
+        yield (
+            f"warning: {counted(len(lost) - LOST_MOST, 'more trial')} damaged or failed; `--json` gives the reason of each"
         )
 
 
@@ -90,12 +103,6 @@ def _lost_trials(summary: CampaignSummary) -> Iterator[str]:
         if trial.order not in whole and trial.status in ("damaged", "failed"):
             state = "is damaged" if trial.status == "damaged" else "failed"
             yield f"trial {trial.name} {state}: {trial.reason or 'no reason was given'}"
-
-
-def show_table(table: Table, out: TextIO) -> None:
-    """Prints one table."""
-    text = fitted(table, shutil.get_terminal_size().columns) if out.isatty() else plain(table)
-    out.write(f"{text}\n")
 
 
 def tier_note(summary: CampaignSummary) -> str:

@@ -15,10 +15,14 @@ _TEXT_LEAST = 20
 """Characters that a column of words needs to be readable (chosen)."""
 
 
+_WORDS_LEAST = 30
+"""Characters that a last column of words needs to stand beside all others (chosen)."""
+
+
 def plain(table: Table) -> str:
     """The table as aligned columns of text, hosts above their columns."""
     table = _visible(table)
-    return "\n".join([table.title, *_lines(table, range(len(table.columns)))]) + "\n"
+    return "\n".join([*_title(table), *_lines(table, range(len(table.columns)))]) + "\n"
 
 
 def fitted(table: Table, width: int) -> str:
@@ -29,13 +33,21 @@ def fitted(table: Table, width: int) -> str:
     every = range(len(table.columns))
     if _width(_lines(table, every)) <= width:
         return plain(table)
+    words = width - _width(_lines(table, every[:-1])) - len(_GAP)
+    if words >= _WORDS_LEAST and len(every) > 1:
+        # A last column of words goes on in lines of its own.
+        return "\n".join([*_title(table), *_lines(table, every, words, last=True)]) + "\n"
     keys = range(table.keys)
     room = width - _width(_lines(table, keys)) - len(_GAP) if keys else width
     blocks = list(_blocks(table, width))
     if room < max([_TEXT_LEAST, *map(_unbroken, _columns(table, every[table.keys :]))]):
-        return "\n".join([table.title, *_stacked(table, width)]) + "\n"
+        return "\n".join([*_title(table), *_stacked(table, width)]) + "\n"
     texts = ["\n".join(_lines(table, [*keys, *block], room)) for block in blocks]
-    return "\n".join([table.title, "\n\n".join(texts)]) + "\n"
+    return "\n".join([*_title(table), "\n\n".join(texts)]) + "\n"
+
+
+def _title(table: Table) -> list[str]:
+    return [table.title] if table.title else []
 
 
 def _visible(table: Table) -> Table:
@@ -80,8 +92,10 @@ def _unbroken(texts: Sequence[str]) -> int:
     )
 
 
-def _lines(table: Table, columns: Sequence[int], room: int = 0) -> list[str]:
-    """These columns aligned; texts that are longer than `room`, if that is given, go on in the next line."""
+def _lines(table: Table, columns: Sequence[int], room: int = 0, *, last: bool = False) -> list[str]:
+    """These columns aligned; texts that are longer than `room`, if that is given, go on in the next line; `last`: those of the
+    last column alone.
+    """
     groups = [table.columns[column].group for column in columns]
     # A host's name stands above the first of its columns only.
     above = ["" if place and group == groups[place - 1] else group for place, group in enumerate(groups)]
@@ -89,12 +103,22 @@ def _lines(table: Table, columns: Sequence[int], room: int = 0) -> list[str]:
     rows += [[row[column].text for column in columns] for row in table.rows]
     lines = [above] if any(above) else []
     for row in rows:
-        cells = [textwrap.wrap(text, room) if room and len(text) > room else [text] for text in row]
+        cells = [
+            textwrap.wrap(text, room)
+            if room and len(text) > room and (not last or place == len(row) - 1)
+            else [text]
+            for place, text in enumerate(row)
+        ]
         deep = max(map(len, cells), default=0)
         lines += [[cell[line] if line < len(cell) else "" for cell in cells] for line in range(deep)]
     widths = [max(len(line[place]) for line in lines) for place in range(len(columns))]
+    right = [table.columns[column].right for column in columns]
     padded = (
-        _GAP.join(text.ljust(width) for text, width in zip(line, widths, strict=True)) for line in lines
+        _GAP.join(
+            text.rjust(width) if to_right else text.ljust(width)
+            for text, width, to_right in zip(line, widths, right, strict=True)
+        )
+        for line in lines
     )
     return [line.rstrip() for line in padded]
 

@@ -12,6 +12,7 @@ from iodyno.analysis.decisions.sides import PairVerdicts, Series
 from iodyno.analysis.decisions.verdicts import Verdict
 from iodyno.analysis.summary import PointSummary
 from iodyno.core.outcome import Estimate
+from iodyno.core.quantity import counted
 from iodyno.report.estimate_json import estimate_values
 from iodyno.report.numbers import details, digits, scale_of, with_interval
 from iodyno.report.tables import Cell, Column, Table, outcome_name
@@ -48,23 +49,24 @@ def verdict_table(found: PairVerdicts) -> Table:
                 Cell(name + (f", {scale.unit}" if scale.unit else ""), verdict.outcome),
                 shown(found.pair.first),
                 shown(found.pair.second),
-                Cell(_ratio(verdict), verdict.method),
+                Cell(ratio_text(verdict), verdict.method),
                 Cell(verdict.answer + MARK, WHY)
-                if _void(found, verdict)
+                if void_verdict(found, verdict)
                 else Cell(verdict.answer, verdict.reason),
-                Cell(_more(verdict)),
+                Cell(more_text(verdict)),
             )
         )
-    word = "verdict" if not _in_two_sessions(found) else "verdict in these two sessions"
+    word = "verdict" if not in_two_sessions(found) else "verdict in these two sessions"
     columns = [Column(text) for text in ("outcome", "A", "B", "ratio B/A", word, "more is needed")]
     return Table(found.pair.title, tuple(columns), tuple(rows))
 
 
-def _in_two_sessions(found: PairVerdicts) -> bool:
+def in_two_sessions(found: PairVerdicts) -> bool:
+    """Tell whether the verdicts hold within two sessions alone."""
     return any(verdict.scope == "two sessions" for verdict in found.verdicts)
 
 
-def _void(found: PairVerdicts, verdict: Verdict) -> bool:
+def void_verdict(found: PairVerdicts, verdict: Verdict) -> bool:
     """Tell whether the verdict is about a cost of which nothing is claimed at one of the points."""
     points = (found.pair.first, found.pair.second)
     return verdict.answer != "undecided" and any(is_void(point, verdict.outcome) for point in points)
@@ -73,16 +75,11 @@ def _void(found: PairVerdicts, verdict: Verdict) -> bool:
 def verdict_note(found: Sequence[PairVerdicts], least: float, control: str) -> str:
     """Count the verdicts of each kind, and explain their words."""
     verdicts = [verdict for pair in found for verdict in pair.verdicts]
-    counted: Counter[str] = Counter(verdict.answer for verdict in verdicts)
+    number: Counter[str] = Counter(verdict.answer for verdict in verdicts)
     order = ("worse", "better", "higher", "lower", "same", "undecided")
-    said = ", ".join(f"{counted[word]} {word}" for word in order if counted[word])
+    said = ", ".join(f"{number[word]} {word}" for word in order if number[word])
     known = sum(verdict.p_value is not None for verdict in verdicts)
-    raised = [verdict.least for verdict in verdicts if verdict.least > least * (1 + 1e-9)]
-    edge = f"{100 * least:.3g} %" + (
-        f" (up to {100 * max(raised):.3g} %, the floor of the noise, for {len(raised)} of them)"
-        if raised
-        else ""
-    )
+    edge = edge_text(verdicts, least)
     return (
         f"B against A: {said or 'nothing was compared'}. Better, worse, higher and lower: by more than {edge}. Same: by less "
         f"either way. {_CONTROLS[control].format(n=known)}. Brackets: 95 % of one comparison, not adjusted. "
@@ -90,10 +87,17 @@ def verdict_note(found: Sequence[PairVerdicts], least: float, control: str) -> s
         + _scope(found)
         + (
             f" {MARK}: {WHY}, and so is the verdict."
-            if any(_void(p, v) for p in found for v in p.verdicts)
+            if any(void_verdict(p, v) for p in found for v in p.verdicts)
             else ""
         )
     )
+
+
+def edge_text(verdicts: Sequence[Verdict], least: float) -> str:
+    """Return the smallest effect of interest: `5 %`, and how far noise raises it."""
+    raised = [verdict.least for verdict in verdicts if verdict.least > least * (1 + 1e-9)]
+    up_to = f" (up to {100 * max(raised):.3g} %, the floor of the noise, for {len(raised)})" if raised else ""
+    return f"{100 * least:.3g} %{up_to}"
 
 
 WITHIN = (
@@ -103,7 +107,7 @@ WITHIN = (
 
 def _scope(found: Sequence[PairVerdicts]) -> str:
     """State the scope of the verdicts."""
-    if any(map(_in_two_sessions, found)):
+    if any(map(in_two_sessions, found)):
         return f" {WITHIN}; more of the first kind do (--also CAMPAIGN), or a noise ladder (--noise)."
     known = {v.sessions for pair in found for v in pair.verdicts if v.scope == "sessions" and v.sessions > 1}
     if not known:
@@ -142,7 +146,7 @@ def verdict_values(found: PairVerdicts) -> dict[str, Any]:
         verdict.outcome: {
             **asdict(verdict),
             "trials": list(verdict.trials),
-            **({"void": WHY} if _void(found, verdict) else {}),
+            **({"void": WHY} if void_verdict(found, verdict) else {}),
         }
         for verdict in found.verdicts
     }
@@ -210,7 +214,8 @@ def history_values(each: Series) -> dict[str, Any]:
     }
 
 
-def _ratio(verdict: Verdict) -> str:
+def ratio_text(verdict: Verdict) -> str:
+    """Return the ratio and its interval: `1.53 [1.17, 1.99]`."""
     if verdict.ratio is None:
         return "–"
     if verdict.low is None or verdict.high is None:
@@ -220,7 +225,8 @@ def _ratio(verdict: Verdict) -> str:
     return f"{digits(verdict.ratio, half)} [{digits(verdict.low, half)}, {digits(verdict.high, half)}]"
 
 
-def _more(verdict: Verdict) -> str:
+def more_text(verdict: Verdict) -> str:
+    """State what is missing for an answer; nothing where there is one."""
     if verdict.reason:
         return verdict.reason
     if verdict.answer != "undecided":
@@ -229,4 +235,4 @@ def _more(verdict: Verdict) -> str:
         return "more campaigns of A's kind"
     if not verdict.more_trials:
         return "more trials than are sensible"
-    return f"about {float(f'{verdict.more_trials:.2g}'):.0f} trials each"
+    return f"about {counted(round(float(f'{verdict.more_trials:.2g}')), 'trial')} each"

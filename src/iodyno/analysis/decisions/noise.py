@@ -117,6 +117,20 @@ def noise(outcome: str, tree: Sequence[Tree], levels: Sequence[str] = LEVELS, *,
     return Noise(outcome, mean, tuple(components), trials, within, between)
 
 
+MOST_TRIALS = 10_000
+"""Trials up to which it is worked out how many see an effect (chosen: a day of trials of ten seconds)."""
+
+
+def trials_for(found: Noise, effect: float) -> int | None:
+    """Return how many trials a side see the effect within one campaign with a chance of 80 %; None: more than are sensible."""
+    if found.floor_within is None:
+        return None
+    one = found.floor_within * math.sqrt(found.trials) / _wanted(2 * found.trials - 2)
+    least = max(2, math.floor((one * _wanted(MOST_TRIALS) / effect) ** 2))
+    numbers = range(least, MOST_TRIALS)
+    return next((n for n in numbers if one * _wanted(2 * n - 2) / math.sqrt(n) <= effect), None)
+
+
 def allocation(found: Noise, costs_s: Sequence[float], levels: Sequence[str] = LEVELS) -> list[Allocation]:
     """Compute the repetitions of each level but the slowest, for the narrowest interval in a given time.
 

@@ -26,38 +26,39 @@ from iodyno.analysis.queueing.mmcn import engset, mmcn
 from iodyno.analysis.queueing.mminf import mminf
 from iodyno.analysis.queueing.station import StationResult
 from iodyno.cli.model import options
-from iodyno.cli.model.notation import Form, Queue
+from iodyno.cli.model.notation import Kind, Queue
 from iodyno.cli.model.rows import Row, scaled, show_stations
 from iodyno.core.errors import ExperimentError
+from iodyno.report.form import Form
 
 _COUNTED = "Places count all in the system: one in service keeps its place until it is done. Times are of those not lost."
 
 
 def show_calculated(
     queue: Queue,
-    form: Form,
+    kind: Kind,
     service_s: float,
     quantiles: Mapping[str, float],
-    as_json: bool,
+    form: Form,
     asked: Mapping[str, Any],
 ) -> None:
     """Prints a row for each load. Raises ExperimentError for numbers that make no sense."""
     c, first, more, notes = _servers(queue), list[Row](), list[Row](), list[str]()
-    if form.written == "M/M/c/K/N":
+    if kind.written == "M/M/c/K/N":
         results, first, notes = _closed(queue, service_s, asked)
-    elif form.written == "fork-join/c":
+    elif kind.written == "fork-join/c":
         results = _fork_join(queue.numbers[0] or 0, service_s, asked)
-    elif form.written == "credits/C":
+    elif kind.written == "credits/C":
         results, more, notes = _credits(queue.numbers[0] or 0, service_s, asked)
     else:
         loads = options.arrivals_per_s(asked["utilisations"], asked["rates"], service_s, c)
-        results, more, notes = _open(queue, form, loads, service_s, quantiles, asked)
-    show_stations(results, quantiles, as_json, first=first, more=more, notes=notes)
+        results, more, notes = _open(queue, kind, loads, service_s, quantiles, asked)
+    show_stations(results, quantiles, form, first=first, more=more, notes=notes)
 
 
 def _open(
     queue: Queue,
-    form: Form,
+    kind: Kind,
     loads: list[float],
     service_s: float,
     quantiles: Mapping[str, float],
@@ -65,7 +66,7 @@ def _open(
 ) -> tuple[list[StationResult], list[Row], list[str]]:
     """Queues whose arrivals do not wait for answers."""
     c, k = _servers(queue), queue.places or 0
-    match form.written:
+    match kind.written:
         case "M/M/inf":
             return [mminf(load, service_s) for load in loads], [], []
         case "M/M/c/K":
@@ -87,7 +88,7 @@ def _open(
         raise ExperimentError(
             "missing value: expected the variation of G", where="--service-scv", advice="--service-scv 4"
         )
-    if form.written == "M/G/1":
+    if kind.written == "M/G/1":
         return [mg1(load, service_s, spread) for load in loads], [], []
     of_arrivals = asked["arrival_scv"]
     if queue.arrivals == "M" and of_arrivals != 1:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import re
-import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,18 +11,21 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from iodyno.cli.campaign_argument import complete_campaign
+from iodyno.cli.form import format_option, show, verbose_option
 from iodyno.cli.given import given
 from iodyno.cli.number import NUMBER, NumberRange
 from iodyno.core import quantity
 from iodyno.core.errors import ExperimentError
 from iodyno.core.invalid import invalid
 from iodyno.core.quantity import counted
+from iodyno.report.form import Block, Form, Shown
 
 if TYPE_CHECKING:
     from iodyno.analysis.cost_model.data import CostData
     from iodyno.analysis.cost_model.derived import Cores, Derived, FactoredTerm
     from iodyno.analysis.cost_model.fit import Errors, Method
     from iodyno.analysis.cost_model.model import CostModel
+    from iodyno.analysis.cost_model.shown import CostStudy
 
 
 @dataclass(frozen=True)
@@ -89,7 +91,8 @@ class Asked:
     help="Factors that the factored equation of --per keeps, joined by commas (default: all).",
 )
 @click.option("--beyond-range", is_flag=True, help="Predict outside of the levels measured, with a warning.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@verbose_option
+@format_option()
 def command(
     campaign: Path | None,
     own: Path | None,
@@ -110,12 +113,13 @@ def command(
     residual_df: int | None,
     keep: str | None,
     beyond_range: bool,
-    as_json: bool,
+    verbose: bool,
+    form: Form,
 ) -> None:
     """Find what an outcome of a CAMPAIGN (or of --csv) is made of.
 
-    Prints the equation in natural units, coefficients with 95 % intervals, what explains the variation, and checks of the
-    model; then what follows: cost of an operation at a point or mix of levels, ratios, cores needed. Levels that --at does
+    Prints the equation in natural units, and what explains the variation; with -v coefficients with 95 % intervals, and checks
+    of the model; then what follows: cost of an operation at a point or mix of levels, ratios, cores needed. Levels that --at does
     not name stand at the middle of their range, or an even mix of words.
 
     \b
@@ -157,7 +161,7 @@ def command(
         )
     if published is not None:
         trials: dict[str, object] = {"CAMPAIGN": campaign, "--csv": own, "--formula": formula}
-        _published(published, trials, outcome, unit, standard_error, residual_df, asked, as_json)
+        _published(published, trials, outcome, unit, standard_error, residual_df, asked, form)
         return
     if standard_error is not None or residual_df is not None:
         raise ExperimentError("it is for --published", where="--standard-error, --residual-df")
@@ -165,19 +169,15 @@ def command(
     found = fit(data, formula, method=method, errors=errors, quantile=quantile)
     made = study(found, per)
     derived, needed = _derive(found.model, asked, data.carried_per_s)
-    if as_json:
-        from iodyno.report.cost_model import study_json
+    from iodyno.report.cost_answer import coefficient_rows
+    from iodyno.report.cost_model import study_json
 
-        click.echo(
-            json.dumps(
-                study_json(made, derived, needed, _factored(found.model, asked)),
-                indent=2,
-                ensure_ascii=False,
-                allow_nan=False,
-            )
-        )
-        return
-    show_study(made, derived, needed, found.model, asked)
+    shown = Shown(
+        blocks=lambda: study_blocks(made, derived, needed, found.model, asked, verbose=verbose),
+        values=lambda: study_json(made, derived, needed, _factored(found.model, asked)),
+        rows=lambda: coefficient_rows(made, derived, needed),
+    )
+    show(shown, form)
 
 
 def _published(
@@ -188,12 +188,12 @@ def _published(
     standard_error: float | None,
     residual_df: int | None,
     asked: Asked,
-    as_json: bool,
+    form: Form,
 ) -> None:
     """Show what follows from coefficients that somebody else has published."""
     from iodyno.analysis.cost_model.published import read_published
-    from iodyno.report.cost_model import cores_sentence, derived_table, published_json
-    from iodyno.report.terminal import show_table
+    from iodyno.report.cost_answer import derived_rows
+    from iodyno.report.cost_model import published_json
 
     for where, beside in trials.items():
         if beside is not None:
@@ -214,19 +214,37 @@ def _published(
     )
     derived, needed = _derive(model, asked)
     terms = _factored(model, asked)
-    if as_json:
-        content = published_json(model, terms, derived, needed)
-        click.echo(json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False))
-        return
-    _show_factored(model, asked, terms)
-    if derived or needed:
-        show_table(derived_table(derived, needed), sys.stdout)
-    if needed:
-        click.echo(cores_sentence(needed) + "\n")
-    click.echo(f"{model.method[:1].upper()}{model.method[1:]}. Intervals are 95 %.")
-    for one in (*derived, *((needed.busy,) if needed else ())):
+
+    def blocks() -> Iterator[Block]:
+        yield from _factored_blocks(model, asked, terms)
+        yield from _what_follows(derived, needed)
+        yield f"{model.method[:1].upper()}{model.method[1:]}. Intervals are 95 %."
+        yield from _warned(derived, needed)
+
+    shown = Shown(
+        blocks=blocks,
+        values=lambda: published_json(model, terms, derived, needed),
+        rows=lambda: derived_rows(derived, needed),
+    )
+    show(shown, form)
+
+
+def _what_follows(derived: list[Derived], cores: Cores | None) -> Iterator[Block]:
+    from iodyno.report.cost_model import cores_sentence, derived_table
+
+    if cores:
+        yield cores_sentence(cores) + "\n"
+    if derived or cores:
+        yield derived_table(derived, cores)
+
+
+def _warned(derived: list[Derived], cores: Cores | None) -> Iterator[Block]:
+    texts: dict[str, list[str]] = {}
+    for one in (*derived, *((cores.busy,) if cores else ())):
         for warning in one.warnings:
-            click.echo(f"warning: {warning.text}")
+            texts.setdefault(warning.code, []).append(warning.text)
+    for first, *others in texts.values():
+        yield f"warning: {first}{f'; and {len(others)} more like it' if others else ''}"
 
 
 def _factored(model: CostModel, asked: Asked) -> tuple[FactoredTerm, ...]:
@@ -250,14 +268,12 @@ def _factored(model: CostModel, asked: Asked) -> tuple[FactoredTerm, ...]:
         return ()
 
 
-def _show_factored(model: CostModel, asked: Asked, terms: tuple[FactoredTerm, ...]) -> None:
+def _factored_blocks(model: CostModel, asked: Asked, terms: tuple[FactoredTerm, ...]) -> Iterator[Block]:
     from iodyno.report.cost_model import factored_lines, factored_table
-    from iodyno.report.terminal import show_table
 
     if terms and asked.per:
-        click.echo("\n".join(factored_lines(model, asked.per, terms)))
-        click.echo()
-        show_table(factored_table(model, asked.per, terms), sys.stdout)
+        yield "\n".join((*factored_lines(model, asked.per, terms), ""))
+        yield factored_table(model, asked.per, terms)
 
 
 def _check(asked: Asked) -> None:
@@ -374,47 +390,50 @@ def _derive(
     return found, needed
 
 
-def show_study(
-    made: Any,
+def study_blocks(
+    made: CostStudy,
     derived: list[Derived],
     cores: Cores | None,
-    model: CostModel | None = None,
-    asked: Asked | None = None,
-) -> None:
-    """Prints a model, what follows from it, and its checks."""
+    model: CostModel,
+    asked: Asked,
+    *,
+    verbose: bool,
+) -> Iterator[Block]:
+    """Yield a model and what follows from it; `verbose`: its coefficients and checks, too."""
+    from iodyno.report.cost_answer import study_headline
+
+    terms = _factored(model, asked)
+    # What was asked for comes before what it is from.
+    yield from _what_follows(derived, cores)
+    yield from _factored_blocks(model, asked, terms)
+    yield study_headline(made)
+    yield from _warned(derived, cores)
+    if verbose:
+        yield ""
+        yield from model_blocks(made)
+
+
+def model_blocks(made: CostStudy) -> Iterator[Block]:
+    """Yield the equation with all digits, its coefficients, what explains the variation, and checks."""
     from iodyno.report.cost_model import (
         check_lines,
         coefficient_table,
-        cores_sentence,
-        derived_table,
         effects_table,
         equation_lines,
         variation_table,
     )
-    from iodyno.report.terminal import show_table
 
-    for line in equation_lines(made):
-        click.echo(line)
-    click.echo()
-    show_table(coefficient_table(made), sys.stdout)
-    show_table(variation_table(made), sys.stdout)
+    yield from equation_lines(made)
+    yield ""
+    yield coefficient_table(made)
+    yield variation_table(made)
     effects = effects_table(made)
     if effects:
-        show_table(effects, sys.stdout)
-    if model is not None and asked is not None:
-        _show_factored(model, asked, _factored(model, asked))
-    if derived or cores:
-        show_table(derived_table(derived, cores), sys.stdout)
-    if cores:
-        click.echo(cores_sentence(cores) + "\n")
-    click.echo("Checks (! is a warning)")
-    for line in check_lines(made):
-        click.echo(line)
+        yield effects
+    yield "Checks (! is a warning)"
+    yield from check_lines(made)
     left = f" {counted(made.left_out, 'trial')} left out, without this outcome." if made.left_out else ""
-    click.echo(f"\n{made.model.method[:1].upper()}{made.model.method[1:]}.{left} Intervals are 95 %.")
-    for one in (*derived, *((cores.busy,) if cores else ())):
-        for warning in one.warnings:
-            click.echo(f"warning: {warning.text}")
+    yield f"\n{made.model.method[:1].upper()}{made.model.method[1:]}.{left} Intervals are 95 %."
 
 
 def _levels(written: str) -> dict[str, str]:

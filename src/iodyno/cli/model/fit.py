@@ -8,9 +8,11 @@ from typing import Any
 import click
 
 from iodyno.cli.campaign_argument import complete_campaign
+from iodyno.cli.form import format_option, verbose_option
 from iodyno.cli.given import given
 from iodyno.cli.number import NUMBER, SEED
 from iodyno.core.errors import ExperimentError
+from iodyno.report.form import Form
 
 
 @click.command(name="fit")
@@ -41,7 +43,8 @@ from iodyno.core.errors import ExperimentError
 @click.option(
     "--html", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Write a page there."
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@verbose_option
+@format_option()
 def command(
     campaign: Path | None,
     own: Path | None,
@@ -53,7 +56,8 @@ def command(
     seed: int,
     svg: Path | None,
     html: Path | None,
-    as_json: bool,
+    verbose: bool,
+    form: Form,
     **of_scaling: Any,
 ) -> None:
     """Fit queues and scaling laws to the points of CAMPAIGN, a line each combination of the other factors.
@@ -73,7 +77,7 @@ def command(
       iodyno model fit --csv threads-vs-rate.csv --at 24,48 --extrapolate \\
         --svg curve.svg
     """
-    asked = {**of_scaling, "seed": seed, "svg": svg, "as_json": as_json}
+    asked = {**of_scaling, "seed": seed, "svg": svg, "verbose": verbose, "form": form}
     if (campaign is None) == (own is None):
         raise ExperimentError(
             "name the points once: a campaign or a table",

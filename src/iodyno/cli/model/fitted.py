@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-import io
-import json
-import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 import click
 
 from iodyno.analysis.dataset import Dataset, read_dataset
 from iodyno.analysis.factors import FactorLevels
-from iodyno.analysis.fitting.campaign import LOADS, LineFit, fit_line, held_out
+from iodyno.analysis.fitting.campaign import LOADS, fit_line, held_out
 from iodyno.analysis.fitting.points import Line, lines_of, rows_of
 from iodyno.analysis.summary import CampaignSummary, analyse, unit_of
+from iodyno.cli.form import show
 from iodyno.cli.model.scaling import scale_campaign
 from iodyno.core.errors import ExperimentError
 from iodyno.report.figures.fit import panels
 from iodyno.report.figures.panel import Figure
 from iodyno.report.figures.standalone import write_html, write_svg
-from iodyno.report.fit import notes, sentence, tables, title_of, values
-from iodyno.report.terminal import show_table
+from iodyno.report.fit import blocks, fit_shown
+from iodyno.report.form import block_text
 
 
 def fit_campaign(
@@ -49,25 +47,17 @@ def fit_campaign(
         )
         for line in lines
     ]
-    if asked["as_json"]:
-        each = [values(one) for one in found]
-        click.echo(
-            json.dumps(
-                {"campaign": str(campaign), "lines": each}, indent=2, ensure_ascii=False, allow_nan=False
-            )
-        )
-    else:
-        for one in found:
-            _show(one, sys.stdout)
+    fits = any(one.chosen is not None for one in found)
+    # What is refused of all is said by the error.
+    if fits or asked["form"] != "text" or asked["verbose"]:
+        show(fit_shown(found, str(campaign), verbose=asked["verbose"]), asked["form"])
     shown_panels = tuple(panel for one in found for panel in panels(one))
     html: Path | None = asked["html"]
     svg: Path | None = asked["svg"]
     if html is not None:
-        text = io.StringIO()
-        for one in found:
-            _show(one, text)
+        text = "".join(block_text(block) for one in found for block in blocks(one, verbose=True))
         pictures = Figure("", "", shown_panels) if shown_panels else None
-        page = write_html(f"Models of {campaign.name}", text.getvalue(), pictures, html)
+        page = write_html(f"Models of {campaign.name}", text, pictures, html)
         click.echo(f"iodyno: page: {page}", err=True)
     if svg is not None:
         if not shown_panels:
@@ -75,7 +65,7 @@ def fit_campaign(
                 "no line of the campaign carries a model", where="--svg", advice="leave --svg out to read why"
             )
         click.echo(f"iodyno: picture: {write_svg(Figure('', '', shown_panels), svg)}", err=True)
-    if all(one.chosen is None for one in found):
+    if not fits:
         raise ExperimentError(
             f"no model fits: {found[0].refused}"
             + (f" (and {len(found) - 1} lines more)" if found[1:] else ""),
@@ -122,15 +112,3 @@ def _along(summary: CampaignSummary, factor: str | None) -> FactorLevels:
             advice=f"--factor {next(iter(numeric))}" if numeric else "vary connections in the experiment",
         )
     return numeric[factor]
-
-
-def _show(found: LineFit, out: TextIO) -> None:
-    if found.chosen is None:
-        out.write(f"{title_of(found)}\nrefused: {found.refused}\n\n")
-    for table in tables(found):
-        show_table(table, out)
-    if found.chosen is not None:
-        out.write(f"{sentence(found)}\n")
-    for text in notes(found):
-        out.write(f"{text}\n")
-    out.write("\n")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -14,22 +14,24 @@ import click
 from iodyno.analysis.queueing.networks.bounds import bounds
 from iodyno.analysis.queueing.networks.solution import Solution
 from iodyno.analysis.queueing.networks.solve import METHODS, How, solve, solve_sweep
+from iodyno.cli.form import format_option, show
 from iodyno.cli.given import given
 from iodyno.cli.model.options import numbers
-from iodyno.cli.model.rows import show_json
 from iodyno.cli.number import SEED
 from iodyno.core.errors import ExperimentError
 from iodyno.core.invalid import invalid
 from iodyno.core.network import Class, ClosedClass, Network
 from iodyno.formats.given_file import read_given
 from iodyno.formats.network_file import parse_network
+from iodyno.report.form import Block, Form, Shown
 from iodyno.report.network import (
+    class_rows,
     method_text,
     number_text,
     percent_text,
-    percentiles_text,
+    percentile_blocks,
     rate_text,
-    report,
+    report_blocks,
     table,
     time_text,
     values,
@@ -90,7 +92,7 @@ def _whole_numbers(
     show_default=True,
     help="Of the simulation: the same seed gives the same numbers.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@format_option()
 def command(
     file: Path,
     populations: tuple[int, ...] | None,
@@ -100,7 +102,7 @@ def command(
     simulate: bool,
     percents: tuple[Fraction, ...],
     seed: int,
-    as_json: bool,
+    form: Form,
 ) -> None:
     """Solve a network of queues: throughput, response time, utilisation, queues, bounds.
 
@@ -133,7 +135,7 @@ def command(
     if populations is None and rates is None:
         if of_class is not None:
             raise ExperimentError("can only be used with --population or --rate", where="--class")
-        _show(solve(network, method), as_json, [float(p) for p in percents] if simulate else [], seed)
+        _show(solve(network, method), form, [float(p) for p in percents] if simulate else [], seed)
         return
     if simulate:
         raise ExperimentError("cannot be used with a range of loads", where="--simulate")
@@ -145,10 +147,12 @@ def command(
         swept = _chosen([c.name for c in network.open_classes], of_class, "open", "--rate")
     points = [_varied(network, swept, value) for value in populations or rates or ()]
     solutions = solve_sweep(points, method)
-    if as_json:
-        show_json({"model": network.name}, [values(s, bounds(s.network)) for s in solutions])
-        return
-    click.echo(_sweep_text(solutions, swept, "population" if populations else "rate"))
+    shown = Shown(
+        blocks=lambda: _sweep(solutions, swept, "population" if populations else "rate"),
+        values=lambda: {"model": network.name, "rows": [values(s, bounds(s.network)) for s in solutions]},
+        rows=lambda: (row for each in solutions for row in class_rows(each)),
+    )
+    show(shown, form)
 
 
 def _read(file: Path) -> bytes:
@@ -160,19 +164,24 @@ def _read(file: Path) -> bytes:
         raise ExperimentError(text, where=str(file), advice=advice) from None
 
 
-def _show(solution: Solution, as_json: bool, percents: Sequence[float], seed: int) -> None:
+def _show(solution: Solution, form: Form, percents: Sequence[float], seed: int) -> None:
     limits = bounds(solution.network)
     simulated: tuple[Percentiles, ...] = ()
     if percents:
         from iodyno.analysis.queueing.networks.simulated import percentiles
 
         simulated = percentiles(solution.network, percents, seed=seed)
-    if as_json:
-        show_json({"model": solution.network.name}, [values(solution, limits, simulated)])
-        return
-    click.echo(report(solution, limits), nl=False)
-    if simulated:
-        click.echo(f"\n{percentiles_text(simulated)}")
+    shown = Shown(
+        blocks=lambda: (
+            *report_blocks(solution, limits),
+            *(percentile_blocks(simulated) if simulated else ()),
+        ),
+        values=lambda: {
+            "model": solution.network.name, "rows": [values(solution, limits, simulated)],
+        },
+        rows=lambda: class_rows(solution, simulated),
+    )  # fmt: skip
+    show(shown, form)
 
 
 def _chosen(names: Sequence[str], of_class: str | None, kind: str, option: str) -> str:
@@ -208,7 +217,7 @@ def _varied(network: Network, name: str, value: int | Fraction) -> Network:
     return replace(network, classes=tuple(changed(c) for c in network.classes))
 
 
-def _sweep_text(solutions: Sequence[Solution], swept: str, what: str) -> str:
+def _sweep(solutions: Sequence[Solution], swept: str, what: str) -> Iterator[Block]:
     heads = [what]
     several = len(solutions[0].classes) > 1
     for c in solutions[0].classes:
@@ -230,13 +239,8 @@ def _sweep_text(solutions: Sequence[Solution], swept: str, what: str) -> str:
         rows.append(row)
     last = bounds(solutions[-1].network)
     knee = next(b for b in last if b.name == swept).saturation_population
-    lines = [
-        f"{solutions[0].network.name}, {what} of {swept}: {method_text(solutions[-1])}",
-        table(heads, rows),
-    ]
+    yield table(f"{solutions[0].network.name}, {what} of {swept}: {method_text(solutions[-1])}", heads, rows)
     if knee is not None:
-        lines.append(
-            f"N* = {number_text(knee)} jobs of {swept}: from there on, jobs are sure to wait for each other"
-        )
-    lines += [f"note: {note}" for note in solutions[-1].notes]
-    return "\n".join(lines)
+        yield f"N* = {number_text(knee)} jobs of {swept}: from there on, jobs are sure to wait for each other"
+    for note in solutions[-1].notes:
+        yield f"note: {note}"

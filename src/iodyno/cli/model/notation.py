@@ -16,7 +16,7 @@ _LOAD = ("--utilisation", "--rate")
 
 
 @dataclass(frozen=True)
-class Form:
+class Kind:
     """A queue that has a formula: how it is written, what it is, the options that it takes, and what may be typed."""
 
     written: str
@@ -26,40 +26,40 @@ class Form:
 
 
 FORMS = {
-    form.written: form
-    for form in (
-        Form("M/M/c", "Poisson arrivals, exponential service, one queue", _LOAD,
+    kind.written: kind
+    for kind in (
+        Kind("M/M/c", "Poisson arrivals, exponential service, one queue", _LOAD,
              "M/M/8 --service 127us --utilisation 0,.2,.4,.6,.8"),
-        Form("M/D/c", "constant service, such as frames of one size", _LOAD, "M/D/1 --service 2.5us --utilisation .9,.95"),
-        Form("M/G/1", "service of a measured variation", (*_LOAD, "--service-scv"),
+        Kind("M/D/c", "constant service, such as frames of one size", _LOAD, "M/D/1 --service 2.5us --utilisation .9,.95"),
+        Kind("M/G/1", "service of a measured variation", (*_LOAD, "--service-scv"),
              "M/G/1 --service 40us --service-scv 4 --utilisation .5:.9:.1"),
-        Form("G/G/c", "arrivals and service of measured variation: approximate, with bounds",
+        Kind("G/G/c", "arrivals and service of measured variation: approximate, with bounds",
              (*_LOAD, "--service-scv", "--arrival-scv"),
              "G/G/8 --service 81us --service-scv .5 --arrival-scv 2 --utilisation .8"),
-        Form("M/M/inf", "a server for everyone: a delay", ("--rate",), "M/M/inf --service 10ms --rate 1000,5000"),
-        Form("M/M/c/K", "K places, those in service too: what finds them full is lost", _LOAD,
+        Kind("M/M/inf", "a server for everyone: a delay", ("--rate",), "M/M/inf --service 10ms --rate 1000,5000"),
+        Kind("M/M/c/K", "K places, those in service too: what finds them full is lost", _LOAD,
              "M/M/1/8 --service 2.5us --utilisation .9"),
-        Form("M/D/1/K", "the same with constant service: a port, a token bucket", _LOAD,
+        Kind("M/D/1/K", "the same with constant service: a port, a token bucket", _LOAD,
              "M/D/1/8 --service 2.5us --utilisation .5:1.2:.1"),
-        Form("M/M/c/K/N", "N clients that think and ask; without K all may wait (M/M/8//N), K = c is Engset's loss",
+        Kind("M/M/c/K/N", "N clients that think and ask; without K all may wait (M/M/8//N), K = c is Engset's loss",
              ("--think", "--population"), "M/M/8 --population 10:100:10 --service 1ms --think 4ms"),
-        Form("fork-join/c", "a request asks c servers and waits for all answers, or a quorum", (*_LOAD, "--quorum"),
+        Kind("fork-join/c", "a request asks c servers and waits for all answers, or a quorum", (*_LOAD, "--quorum"),
              "fork-join/8 --service 1ms --utilisation .5:.9:.1"),
-        Form("credits/C", "a line whose frames wait for C credits", (*_LOAD, "--round-trip", "--distance"),
+        Kind("credits/C", "a line whose frames wait for C credits", (*_LOAD, "--round-trip", "--distance"),
              "credits/8 --service 2.5us --distance 2 --utilisation .5:.8:.1"),
     )
 }  # fmt: skip
 """Every queue that has a formula, from the simplest one."""
 
 SIMULATED = {
-    form.written: form
-    for form in (
-        Form("A/S/c/K", "any of M, D and G; K may be left out", (*_LOAD, "--service-law", "--arrival-law"),
+    kind.written: kind
+    for kind in (
+        Kind("A/S/c/K", "any of M, D and G; K may be left out", (*_LOAD, "--service-law", "--arrival-law"),
              "M/G/8 --simulate --service 127us --service-law 'lognormal(2)' --rate 50k/s"),
-        Form("credits/C", "credits that do not cover the round trip, too",
+        Kind("credits/C", "credits that do not cover the round trip, too",
              (*_LOAD, "--round-trip", "--distance", "--service-law", "--arrival-law"),
              "credits/8 --simulate --service 2.5us --round-trip 10us --service-law constant --utilisation .6"),
-        Form("tandem/K/K", "stations of one server behind each other, each with its places (inf: any number) and its --service",
+        Kind("tandem/K/K", "stations of one server behind each other, each with its places (inf: any number) and its --service",
              (*_LOAD, "--service-law", "--arrival-law"), "tandem/inf/4 --simulate --service 1ms --service 1ms --rate 700/s"),
     )
 }  # fmt: skip
@@ -79,8 +79,8 @@ class Queue:
     name: str = ""
     numbers: tuple[int | None, ...] = ()
 
-    def form(self, *, closed: bool, simulated: bool) -> Form:
-        """The form that it is of; `closed`: --population says how many clients there are. Raises ExperimentError."""
+    def kind(self, *, closed: bool, simulated: bool) -> Kind:
+        """The kind that it is of; `closed`: --population says how many clients there are. Raises ExperimentError."""
         if simulated:
             if self.clients is not None or closed or self.servers is None or self.name == "fork-join":
                 raise self._none("--simulate takes", SIMULATED)
@@ -104,7 +104,7 @@ class Queue:
         return {"M/M": "M/M/c", "M/D": "M/D/c", "M/G": general, "G/G": "G/G/c"}.get(kind)
 
     def _none(
-        self, what: str, forms: dict[str, Form], advice: str = "iodyno model queue --help"
+        self, what: str, forms: dict[str, Kind], advice: str = "iodyno model queue --help"
     ) -> ExperimentError:
         return ExperimentError(
             f"invalid value {self.written!r}: {what} {', '.join(forms)}", where="NOTATION", advice=advice
@@ -147,7 +147,7 @@ def _number(part: str) -> int | None:
 def complete_notation(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """The notations of the examples that begin so."""
     del ctx, param
-    known = {form.example.split()[0]: form.about for form in (*FORMS.values(), *SIMULATED.values())}
+    known = {kind.example.split()[0]: kind.about for kind in (*FORMS.values(), *SIMULATED.values())}
     return [
         CompletionItem(each, help=about)
         for each, about in known.items()
@@ -156,17 +156,17 @@ def complete_notation(ctx: click.Context, param: click.Parameter, incomplete: st
 
 
 def forms_text() -> str:
-    """Every form with its options and an example, for --help."""
+    """Every kind with its options and an example, for --help."""
     lines = ["Forms with a formula, and what they take beside --service and --percentiles:"]
     for forms in (FORMS, SIMULATED):
-        for form in forms.values():
-            lines += textwrap.wrap(f"{form.written}: {form.about}; {', '.join(form.options)}", 76,
+        for kind in forms.values():
+            lines += textwrap.wrap(f"{kind.written}: {kind.about}; {', '.join(kind.options)}", 76,
                                    initial_indent="  ", subsequent_indent="      ", break_on_hyphens=False)  # fmt: skip
         lines += ["", "\b", "With --simulate:"] if forms is FORMS else []
     lines += ["", "\b", "Examples:"]
-    for form in (*FORMS.values(), *SIMULATED.values()):
+    for kind in (*FORMS.values(), *SIMULATED.values()):
         # An option stays with its value: a line is broken before it only.
-        whole = re.sub(r"(--[a-z-]+) (?!--)", "\\1\xa0", f"iodyno model queue {form.example}")
+        whole = re.sub(r"(--[a-z-]+) (?!--)", "\\1\xa0", f"iodyno model queue {kind.example}")
         lines.append(
             "  " + " \\\n    ".join(textwrap.wrap(whole, 74, break_on_hyphens=False)).replace("\xa0", " ")
         )

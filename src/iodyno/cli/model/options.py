@@ -155,6 +155,3 @@ def quantiles(percents: tuple[Fraction, ...]) -> dict[str, float]:
                 advice="50,99,99.9",
             )
     return {f"p{float(percent):.12g}": float(percent / 100) for percent in percents}
-
-
-as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")

@@ -7,14 +7,16 @@ from typing import Any
 
 import click
 
+from iodyno.cli.form import format_option
 from iodyno.cli.given import given
 from iodyno.cli.model import options
-from iodyno.cli.model.notation import Form, complete_notation, forms_text, queue_of
+from iodyno.cli.model.notation import Kind, complete_notation, forms_text, queue_of
 from iodyno.cli.model.options import numbers, seconds
 from iodyno.cli.number import NUMBER, SEED
 from iodyno.core.errors import ExperimentError
+from iodyno.report.form import Form
 
-_ALWAYS = {"notation", "services", "percents", "simulate", "as_json"}
+_ALWAYS = {"notation", "services", "percents", "simulate", "form"}
 
 
 def _each_in_seconds(
@@ -62,7 +64,7 @@ clients may follow, as in M/M/8/20 or M/M/8//64. First come, first served. What 
 @click.option("--precision", metavar="P%", default="2%", show_default=True,
               help="Half-width of the simulated mean response time's interval.")  # fmt: skip
 @click.option("--seed", type=SEED, default=1, show_default=True, help="The same seed gives the same numbers.")
-@options.as_json
+@format_option()
 @click.pass_context
 def command(
     ctx: click.Context,
@@ -71,13 +73,13 @@ def command(
     services: tuple[float, ...],
     percents: tuple[Fraction, ...],
     simulate: bool,
-    as_json: bool,
+    form: Form,
     **asked: Any,
 ) -> None:
     """Calculate one queue, or simulate it."""
     queue = queue_of(notation)
-    form = queue.form(closed=asked["population"] is not None, simulated=simulate)
-    _refuse_others(ctx, form, simulate)
+    kind = queue.kind(closed=asked["population"] is not None, simulated=simulate)
+    _refuse_others(ctx, kind, simulate)
     quantiles = options.quantiles(percents)
     if queue.name != "tandem" and len(services) != 1:
         raise ExperimentError(
@@ -87,21 +89,21 @@ def command(
     if simulate:
         from iodyno.cli.model.simulated import show_simulated
 
-        show_simulated(queue, services, quantiles, as_json, asked)
+        show_simulated(queue, services, quantiles, form, asked)
     else:
         from iodyno.cli.model.calculated import show_calculated
 
-        show_calculated(queue, form, services[0], quantiles, as_json, asked)
+        show_calculated(queue, kind, services[0], quantiles, form, asked)
 
 
-def _refuse_others(ctx: click.Context, form: Form, simulate: bool) -> None:
-    """Raises ExperimentError for an option that does not go with the form."""
+def _refuse_others(ctx: click.Context, kind: Kind, simulate: bool) -> None:
+    """Raises ExperimentError for an option that does not go with the kind."""
     words = {each.name: each.opts[0] for each in ctx.command.params}
-    allowed = (*form.options, *(("--precision", "--seed") if simulate else ()))
+    allowed = (*kind.options, *(("--precision", "--seed") if simulate else ()))
     for name in sorted(given(ctx) - _ALWAYS):
         if words[name] not in allowed:
             raise ExperimentError(
-                f"cannot be used with {form.written}{' --simulate' if simulate else ''}: expected "
+                f"cannot be used with {kind.written}{' --simulate' if simulate else ''}: expected "
                 f"{', '.join(allowed)}",
                 where=words[name],
             )

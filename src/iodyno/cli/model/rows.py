@@ -1,16 +1,14 @@
-"""Results of models as rows: one JSON object, or a table for people. Times are in seconds, and in the table scaled."""
+"""Results of models as rows. Times are in seconds, and in the table for people scaled."""
 
 from __future__ import annotations
 
-import json
-import shutil
-import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import click
-
 from iodyno.analysis.queueing.station import StationResult
+from iodyno.cli.form import show
+from iodyno.report.form import Block, Form, Shown
+from iodyno.report.table import Cell, Column, Table
 
 Row = Mapping[str, Any]
 
@@ -54,7 +52,7 @@ def station_row(result: StationResult, quantiles: Mapping[str, float]) -> dict[s
 def show_stations(
     results: Sequence[StationResult],
     quantiles: Mapping[str, float],
-    as_json: bool,
+    form: Form,
     *,
     first: Sequence[Row] = (),
     more: Sequence[Row] = (),
@@ -72,8 +70,9 @@ def show_stations(
     said = [*notes]
     if any(result.missing for result in results):
         said.append(next(result.missing for result in results if result.missing))
-    if as_json:
-        head = {
+
+    def values() -> dict[str, Any]:
+        return {
             "model": top.model,
             "exact": top.method.exact,
             "method": top.method.source,
@@ -82,56 +81,35 @@ def show_stations(
             "servers": top.servers,
             "service_time_s": top.service_time_s,
             "notes": said,
+            "rows": rows,
         }
-        show_json(head, rows)
-        return
-    title = f"{top.model}, service {scaled(top.service_time_s, 's')}"
-    method = [f"Means: {top.method}."]
-    if top.time_method:
-        method.append(f"Percentiles: {top.time_method}.")
-    show_table(title, rows, [" ".join(method), *said])
+
+    def blocks() -> Iterator[Block]:
+        yield _table(f"{top.model}, service {scaled(top.service_time_s, 's')}", rows)
+        yield " ".join(
+            [f"Means: {top.method}.", *([f"Percentiles: {top.time_method}."] if top.time_method else [])]
+        )
+        yield from said
+
+    show(Shown(blocks, values, lambda: ({"model": top.model, **row} for row in rows)), form)
 
 
-def show_json(head: Row, rows: Sequence[Row]) -> None:
-    """Prints one object: what holds for all rows, and the rows."""
-    # allow_nan: a NaN is a defect, and is to be seen as one.
-    click.echo(json.dumps({**head, "rows": list(rows)}, indent=2, allow_nan=False))
-
-
-def show_table(title: str, rows: Sequence[Row], notes: Sequence[str] = ()) -> None:
-    """Prints rows with a unit for each column; columns in which no row has a value are left out."""
+def _table(title: str, rows: Sequence[Row]) -> Table:
+    """Return rows with a unit for each column; columns in which no row has a value are left out."""
     names = [name for name in rows[0] if any(row.get(name) is not None for row in rows)]
     for twin, of in _TWINS.items():
         if twin in names and all(row.get(twin) == row.get(of) for row in rows):
             names.remove(twin)
     columns = [_column(name, [row.get(name) for row in rows]) for name in names]
-    click.echo(title)
-    for line in _lines(columns):
-        click.echo(line)
-    for note in notes:
-        click.echo(note)
+    heads = tuple(Column(unit, head, right=True) for head, unit, *_ in columns)
+    cells = [tuple(map(Cell, line)) for line in zip(*(column[2:] for column in columns), strict=True)]
+    return Table(title, heads, tuple(cells))
 
 
 def scaled(value: float, suffix: str) -> str:
     """A number of seconds or per second in a unit that fits it, four digits: `127 us`."""
     factor, unit = _scale(abs(value), suffix)
     return f"{value / factor:.4g} {unit}"
-
-
-def _lines(columns: Sequence[Sequence[str]]) -> list[str]:
-    """Aligned lines; on a terminal that is too narrow for them, a line for each column."""
-    lines = _aligned([*zip(*columns, strict=True)])
-    if not sys.stdout.isatty() or max(map(len, lines)) <= shutil.get_terminal_size().columns:
-        return lines
-    return _aligned(columns)
-
-
-def _aligned(lines: Sequence[Sequence[str]]) -> list[str]:
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    padded = (
-        "  ".join(text.rjust(width) for text, width in zip(line, widths, strict=True)) for line in lines
-    )
-    return [line.rstrip() for line in padded]
 
 
 def _column(name: str, values: Sequence[Any]) -> list[str]:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import math
-import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +12,15 @@ import click
 from iodyno.analysis.fitting.curve import by_load
 from iodyno.analysis.fitting.points import Line
 from iodyno.analysis.fitting.usl import MARGINAL, Scaling, scale
+from iodyno.cli.form import show
 from iodyno.core.errors import ExperimentError
 from iodyno.core.invalid import invalid
 from iodyno.formats.load_table import read_load_table
 from iodyno.report.figures.panel import Figure
 from iodyno.report.figures.scaling import panel
 from iodyno.report.figures.standalone import write_svg
-from iodyno.report.scaling import notes, tables, values
-from iodyno.report.terminal import show_table
+from iodyno.report.form import Block, Headline, Row, Shown
+from iodyno.report.scaling import blocks, rows, values
 
 
 def scale_table(table: Path, columns: str | None, asked: Mapping[str, Any]) -> None:
@@ -67,13 +66,26 @@ def _scale(
             if len(lines) == 1:
                 raise
             found.append((line, error))
-    if asked["as_json"]:
+
+    def in_values() -> Any:
         each = [{"levels": dict(line.levels)} | _values(fitted, load, rate) for line, fitted in found]
-        whole: Any = each[0] if own else {"campaign": str(place), "lines": each}
-        click.echo(json.dumps(whole, indent=2, ensure_ascii=False, allow_nan=False))
-    else:
+        return each[0] if own else {"campaign": str(place), "lines": each}
+
+    def in_blocks() -> Iterator[Block]:
         for line, known in found:
-            _show(line, known, load, rate)
+            if isinstance(known, ExperimentError):
+                yield Headline(line.title or "no curve", (("Refused", (known.what,)),))
+            else:
+                yield from blocks(known, load=load, rate=rate, title=line.title, verbose=asked["verbose"])
+
+    def in_rows() -> Iterator[Row]:
+        for line, known in found:
+            if isinstance(known, ExperimentError):
+                yield {**line.levels, "load": load, "rate": rate, "refused": known.what}
+            else:
+                yield from rows(known, load, rate, line.levels)
+
+    show(Shown(in_blocks, in_values, in_rows), asked["form"])
     drawn = tuple(
         panel(fitted, load=load, rate=rate, unit=unit, title=line.title)
         for line, fitted in found
@@ -109,16 +121,3 @@ def _values(fitted: Scaling | ExperimentError, load: str, rate: str) -> dict[str
     if isinstance(fitted, ExperimentError):
         return {"refused": fitted.what}
     return {"load": load, "rate": rate} | values(fitted)
-
-
-def _show(line: Line, fitted: Scaling | ExperimentError, load: str, rate: str) -> None:
-    if line.title:
-        click.echo(f"{line.title}\n")
-    if isinstance(fitted, ExperimentError):
-        click.echo(f"refused: {fitted.what}\n")
-        return
-    for table in tables(fitted, load=load, rate=rate):
-        show_table(table, sys.stdout)
-    for text in notes(fitted):
-        click.echo(text)
-    click.echo()

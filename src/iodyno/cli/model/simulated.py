@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
-
-import click
 
 from iodyno.analysis.queueing import random_times, simulation
 from iodyno.analysis.queueing.simulation import Interval, Simulated
+from iodyno.cli.form import show
 from iodyno.cli.model import options
 from iodyno.cli.model.calculated import round_trip_s
 from iodyno.cli.model.notation import Queue
 from iodyno.core.errors import ExperimentError
 from iodyno.core.invalid import invalid
+from iodyno.report.form import Block, Form, Row, Shown
+from iodyno.report.table import Cell, Column, Table
 
 _SHOWN = (
     ("throughput_per_s", "throughput", "/s"),
@@ -31,7 +31,7 @@ def show_simulated(
     queue: Queue,
     services: tuple[float, ...],
     quantiles: Mapping[str, float],
-    as_json: bool,
+    form: Form,
     asked: Mapping[str, Any],
 ) -> None:
     """Prints what is simulated, at one load. Raises ExperimentError for what cannot be.
@@ -67,7 +67,8 @@ def show_simulated(
         found = simulation.tandem(arrivals, of_service, queue.numbers, **wanted)
     else:
         found = simulation.station(arrivals, of_service[0], servers, queue.places, **wanted)
-    click.echo(json.dumps(_as_json(found, asked["seed"])) if as_json else _as_text(found))
+    values = _values(found, asked["seed"])
+    show(Shown(lambda: _blocks(found), lambda: values, lambda: [_row(values)]), form)
 
 
 def _law(option: str, letter: str, written: str | None, queue: Queue) -> str:
@@ -93,7 +94,7 @@ def _ratio(written: str) -> float:
         raise ExperimentError(invalid(written, "a number"), where="--precision", advice="2%") from None
 
 
-def _as_json(found: Simulated, seed: int) -> dict[str, Any]:
+def _values(found: Simulated, seed: int) -> dict[str, Any]:
     def bounds(interval: Interval) -> dict[str, float]:
         return {"value": interval.value, "low": interval.low, "high": interval.high}
 
@@ -107,19 +108,29 @@ def _as_json(found: Simulated, seed: int) -> dict[str, Any]:
     }
 
 
-def _as_text(found: Simulated) -> str:
+def _row(values: Mapping[str, Any]) -> Row:
+    """Return the values as a line of CSV, the bounds of each beside it."""
+    row: dict[str, object] = {}
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            row |= {name: value["value"], f"{name}_low": value["low"], f"{name}_high": value["high"]}
+        else:
+            row[name] = value
+    return row
+
+
+def _blocks(found: Simulated) -> Iterator[Block]:
     rows = [(what, getattr(found, name), unit) for name, what, unit in _SHOWN]
     rows += [(f"response time, p{p:g}", interval, "s") for p, interval in found.quantiles_s.items()]
-    lines = [f"{what:<22} {_shown(interval, unit)}" for what, interval, unit in rows]
-    lines.append(f"95 % intervals; {found.method}")
+    cells = [(what, *_shown(interval, unit)) for what, interval, unit in rows]
+    columns = (Column(""), Column("", right=True), Column("95 % interval"))
+    yield Table("", columns, tuple(tuple(map(Cell, each)) for each in cells))
+    yield f"95 % intervals; {found.method}"
     if not found.precise:
-        lines.append(
-            "warning: the intervals are wider than asked for: this load needs longer runs than are made"
-        )
-    return "\n".join(lines)
+        yield "warning: the intervals are wider than asked for: this load needs longer runs than are made"
 
 
-def _shown(interval: Interval, unit: str) -> str:
+def _shown(interval: Interval, unit: str) -> tuple[str, str]:
     factor, name = 1.0, unit
     if unit == "%":
         factor, name = 100.0, " %"
@@ -135,4 +146,4 @@ def _shown(interval: Interval, unit: str) -> str:
             if interval.value >= least
         )
     low, value, high = (f"{bound * factor:.5g}" for bound in (interval.low, interval.value, interval.high))
-    return f"{value}{name} [{low}, {high}]"
+    return f"{value}{name}", f"[{low}, {high}]"

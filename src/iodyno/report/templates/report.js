@@ -70,7 +70,7 @@
       event.preventDefault();
       save(link.dataset.plain, await plain().blob());
     });
-    // A row for each point and outcome, as `iodyno report --csv` has them.
+    // A row for each point and outcome, as `iodyno report --format csv` has them.
     const all = document.querySelector("[data-rows]");
     all.addEventListener("click", async () => {
       const { points } = await plain().json(), levels = [...new Set(points.flatMap((point) => Object.keys(point.levels)))];

@@ -10,6 +10,7 @@ from iodyno.analysis.summary import CampaignSummary, PointSummary, TrialSummary
 from iodyno.core.outcome import Estimate
 from iodyno.core.quantity import show as quantity_text
 from iodyno.loads.base.report import End, Load, Row
+from iodyno.loads.disk.core.load import WORKLOAD
 from iodyno.loads.disk.report import sentences, tables
 from iodyno.loads.files.report.section import flowop_sentences, flowop_tables, program_json
 from iodyno.report import method
@@ -45,7 +46,7 @@ class StorageLoad(Load):
 
     def title(self, summary: CampaignSummary, point: PointSummary) -> str:
         """Return what is done with which target, as in `Disk, random 4KiB, 70% reads, queue depth 16, work.dat`."""
-        settings = {**(summary.workload.get("settings") or {}), **point.levels}
+        settings = {**WORKLOAD.defaults(), **(summary.workload.get("settings") or {}), **point.levels}
         read = settings.get("read", _ALL)
         depth = f", queue depth {settings['queue_depth']}" if "queue_depth" in settings else ""
         workers = f", {settings['workers']} workers" if settings.get("workers", 1) != 1 else ""

@@ -31,7 +31,13 @@ class StreamLoad(Load):
         settings = {**(summary.workload.get("settings") or {}), **point.levels}
         transport = str(settings.get("transport", "tcp"))
         connections = _counted(str(settings.get("connections", 1)), "connection")
-        size = point.labels.get("size") or point.labels.get("sizes")
+        size = (
+            point.labels.get("size")
+            or point.labels.get("sizes")
+            or settings.get("sizes")
+            or settings.get("size")
+        )
+        size = quantity_text("size", size) if isinstance(size, int) else size
         return f"{_TRANSPORTS.get(transport, transport)}, {connections}" + (f" x {size}" if size else "")
 
     def rows(self, summary: CampaignSummary) -> list[Row]:

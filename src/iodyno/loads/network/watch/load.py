@@ -1,4 +1,4 @@
-"""Goodput of streams and requests while they run."""
+"""Rates of streams and requests while they run."""
 
 from __future__ import annotations
 
@@ -17,23 +17,21 @@ class StreamLoad(Load):
         listens = host in workload.receivers
         if not listens and host not in workload.senders:
             return None
-        got = self.delivered(progress, listens=listens)
-        return None if got is None else bits(8 * self.per_s(host, got, length_ns))
-
-    def delivered(self, progress: Mapping[str, Any], *, listens: bool) -> int | None:
-        """Bytes that the application of this end got, which make the goodput of reports, too; None where it gets none."""
         way = self.settings.get("direction", "forward")
-        gets = way == "both" or listens == (way == "forward")
-        return int(progress["bytes"]) if gets else None
+        if way != "both" and listens != (way == "forward"):
+            return None
+        # What the application of this end got makes the goodput of reports, too.
+        return bits(8 * self.per_s(host, int(progress["bytes"]), length_ns))
 
 
-class RequestLoad(StreamLoad):
-    """Goodput of requests and answers."""
+class RequestLoad(Load):
+    """Exchanges a second."""
 
-    def delivered(self, progress: Mapping[str, Any], *, listens: bool) -> int | None:
-        """Bytes that the application of this end got. An operation of the end that asks is a request whose whole answer came."""
-        answer = int(self.settings.get("response_size", 1))
-        return int(progress["bytes"] if listens else progress["operations"] * answer)
+    def rate(self, host: str, progress: Mapping[str, Any], length_ns: int) -> str | None:
+        """Return the exchanges a second so far: requests of the ends that ask whose whole answer came."""
+        if host not in self.workload.senders:
+            return None
+        return f"{self.per_s(host, int(progress['operations']), length_ns):.0f} exchanges/s"
 
 
 LOADS = {"stream": StreamLoad, "request_response": RequestLoad, "connect_request_response": RequestLoad}

@@ -116,7 +116,7 @@ wheels: man                                 ## build into dist/ a wheel for x86-
 	rm -f dist/*.whl
 	IODYNO_ARCHITECTURES="$(ARCHITECTURES)" $(BIN)/pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
 
-NFPM ?= $(shell command -v nfpm || echo go run github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.48.0)
+NFPM ?= $(shell command -v nfpm || echo go run github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.43.0)
 packages: wheels                            ## build into dist/ a .deb and an .rpm for this machine's architecture and Python
 	rm -rf build/root dist/*.deb dist/*.rpm
 	sh tools/package/root.sh $(BIN)/python build/root

@@ -124,10 +124,11 @@ packages: wheels                            ## build into dist/ a .deb and an .r
 	  ARCH=$(if $(filter x86_64,$(MACHINE)),amd64,arm64) VERSION=$$(sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml); \
 	for kind in deb rpm; do $(NFPM) package --config tools/package/nfpm.yaml --packager $$kind --target dist; done
 
+# What a bind mount shows counts for nothing in the cache of layers: an old .deb would stay.
 PODMAN ?= podman
 image: packages                             ## build the container images iodyno-agent and iodyno with podman
 	for image in agent:iodyno-agent lab:iodyno; do \
-	  $(PODMAN) build $(if $(BASE),--build-arg BASE=$(BASE)) --build-arg ARCHITECTURE=$(MACHINE) --file tools/package/Containerfile \
+	  $(PODMAN) build --no-cache $(if $(BASE),--build-arg BASE=$(BASE)) --build-arg ARCHITECTURE=$(MACHINE) --file tools/package/Containerfile \
 	    --target $${image%:*} --tag $${image#*:} .; done
 
 sandbox:                                    ## build runsc (gVisor) into ~/.cache/iodyno, for the level sandbox of path

@@ -22,7 +22,9 @@ def test_every_command_has_a_page_with_each_of_its_options(tmp_path: Path) -> No
         assert page.startswith(".TH ")
         for option in re.findall(r"^  (--[\w-]+)", command.get_help(context), re.MULTILINE):
             assert option.replace("-", "\\-") in page, (context.command_path, option)
-        for word in command.list_commands(context) if isinstance(command, click.Group) else ():
+        if not isinstance(command, click.Group):
+            return
+        for word in command.list_commands(context):
             below = command.get_command(context, word)
             assert below is not None
             assert f"{context.command_path.replace(' ', '-')}-{word}(1)".replace("-", "\\-") in page

@@ -30,7 +30,7 @@ TEST_AGENT := $(CURDIR)/$(VENV)/agent/iodyno-agent
 PROGRAMS := iodyno-agent iodyno-heat
 PYTEST := IODYNO_AGENT=$(TEST_AGENT) $(BIN)/python -m pytest
 
-.PHONY: help install study test test-build truth lint fuzz faults bench docs schema build sandbox guest clean system system-test system-bench
+.PHONY: help install man wheels packages image study test test-build truth lint fuzz faults bench docs schema build sandbox guest clean system system-test system-bench
 
 help:            ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 12
@@ -52,8 +52,8 @@ test: system-test                           ## everything that CI runs
 
 # Programs are built while the environment is made.
 lint: $(VENV)/.test test-build              ## formats, types, import rules, warnings as errors
-	$(BIN)/ruff format --check src tests bench agent/*.py
-	$(BIN)/ruff check src tests bench agent/*.py
+	$(BIN)/ruff format --check src tests bench tools agent/*.py
+	$(BIN)/ruff check src tests bench tools agent/*.py
 	$(BIN)/lint-imports --no-cache
 	@command -v rustfmt clippy-driver >/dev/null || { echo "rustfmt or clippy is missing: rustup component add rustfmt clippy" >&2; exit 1; }
 	cd agent && cargo fmt --check
@@ -95,9 +95,41 @@ schema: build $(VENV)/.test                 ## write the schemas of the wire and
 
 build: $(VENV)/.study                       ## the agent and the `iodyno` command in .venv
 
-install: build                              ## put the `iodyno` command of this checkout into ~/.local/bin
+install: man                                ## put the `iodyno` command of this checkout, its manual and completion into ~/.local
 	mkdir -p $(HOME)/.local/bin
 	ln -sf $(CURDIR)/$(BIN)/iodyno $(HOME)/.local/bin/iodyno
+	cp -r build/share $(HOME)/.local
+
+man: build                                  ## write manual pages and completion scripts into build/share
+	rm -rf build/share
+	$(BIN)/python tools/package/man.py build/share/man/man1
+	cd build/share && mkdir -p bash-completion/completions zsh/site-functions fish/vendor_completions.d
+	$(BIN)/iodyno completion bash >build/share/bash-completion/completions/iodyno
+	$(BIN)/iodyno completion zsh >build/share/zsh/site-functions/_iodyno
+	$(BIN)/iodyno completion fish >build/share/fish/vendor_completions.d/iodyno.fish
+
+# For this machine's architecture, and for the other one where its cross compiler is there.
+MACHINE := $(shell uname -m)
+OTHER := $(if $(filter x86_64,$(MACHINE)),aarch64,x86_64)
+ARCHITECTURES ?= $(MACHINE) $(if $(shell command -v $(OTHER)-linux-gnu-gcc),$(OTHER))
+wheels: man                                 ## build into dist/ a wheel for x86-64, arm64 or both: what can be built here
+	rm -f dist/*.whl
+	IODYNO_ARCHITECTURES="$(ARCHITECTURES)" $(BIN)/pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
+
+NFPM ?= $(shell command -v nfpm || echo go run github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.43.0)
+packages: wheels                            ## build into dist/ a .deb and an .rpm for this machine's architecture and Python
+	rm -rf build/root dist/*.deb dist/*.rpm
+	sh tools/package/root.sh $(BIN)/python build/root
+	export PYTHON=$$($(BIN)/python -c 'import sys; print("%d.%d" % sys.version_info[:2])') \
+	  ARCH=$(if $(filter x86_64,$(MACHINE)),amd64,arm64) VERSION=$$(sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml); \
+	for kind in deb rpm; do $(NFPM) package --config tools/package/nfpm.yaml --packager $$kind --target dist; done
+
+# What a bind mount shows counts for nothing in the cache of layers: an old .deb would stay.
+PODMAN ?= podman
+image: packages                             ## build the container images iodyno-agent and iodyno with podman
+	for image in agent:iodyno-agent lab:iodyno; do \
+	  $(PODMAN) build --no-cache $(if $(BASE),--build-arg BASE=$(BASE)) --build-arg ARCHITECTURE=$(MACHINE) --file tools/package/Containerfile \
+	    --target $${image%:*} --tag $${image#*:} .; done
 
 sandbox:                                    ## build runsc (gVisor) into ~/.cache/iodyno, for the level sandbox of path
 	@command -v go >/dev/null || { echo "go is missing: install Go 1.24 or newer, or put a runsc into the PATH" >&2; exit 1; }
@@ -116,7 +148,7 @@ guest:                                      ## install QEMU and unpack Debian's 
 	rm -rf $(GUEST)/unpacked $(GUEST)/*.deb
 
 clean:                                      ## remove what the targets above made, but no campaign
-	rm -rf $(VENV) agent/target src/iodyno/_bin
+	rm -rf $(VENV) agent/target src/iodyno/_bin build dist
 
 # What must be on the system: installed where we may, named where we may not.
 define require

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import hashlib
 import os
 import shutil
 import signal
@@ -26,6 +27,7 @@ from iodyno.formats.experiment_file import experiment_text, parse_experiment
 from iodyno.hosts.access import AgentProgram
 from iodyno.hosts.ssh import SshAccess
 from iodyno.loads.files.analysis.flowops import accounts_of
+from iodyno.session.locate import find_agent
 from iodyno.session.session import Session
 
 pytestmark = [
@@ -194,7 +196,10 @@ chmod 755 "$HOME/bin/uname"; PATH="$HOME/bin:$PATH"
 @pytest.mark.parametrize(
     ("rc", "said"),
     [
-        (OTHER_UNAME % "Linux", f"the host is a riscv64, the agent at hand is made for {os.uname().machine}"),
+        (
+            OTHER_UNAME % "Linux",
+            f"the host is a riscv64, the agent at hand is made for {os.uname().machine}",
+        ),
         (OTHER_UNAME % "FreeBSD", "the host runs FreeBSD, the agent is made for Linux"),
         ('rmdir "$HOME"', "the home directory of the account, .*/home, is not there"),
         ("echo not available; exit 1", "no shell that runs commands .exit status 1: not available"),
@@ -213,6 +218,29 @@ def test_an_account_that_cannot_have_the_agent_says_why_and_gets_nothing(
             asyncio.run(greet(SshAccess("far", place.options), program))
         assert refused.value.advice
         assert not (place.home / ".cache").exists()
+
+
+def test_a_host_of_another_architecture_gets_the_agent_that_is_made_for_it(
+    tmp_path: Path, program: AgentProgram, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("IODYNO_AGENT", str(program.path))
+    made_for_it = tmp_path / "iodyno-agent-riscv64"
+    with ssh_place(tmp_path / "place", 4, OTHER_UNAME % "Linux") as place:
+        with pytest.raises(AccessError, match="the agent at hand is made for") as refused:
+            asyncio.run(greet(SshAccess("far", place.options), find_agent()))
+        assert str(made_for_it) in refused.value.what and "IODYNO_ARCHITECTURES=" in refused.value.advice
+        assert not (place.home / ".cache").exists()
+        # It runs here as well; what is behind the end of the program makes it another file.
+        made_for_it.write_bytes(program.path.read_bytes() + b"\0")
+        made_for_it.chmod(0o755)
+        access = SshAccess("far", place.options)
+        session = asyncio.run(greet(access, find_agent()))
+        (copy,) = (place.home / ".cache/iodyno").iterdir()
+        assert copy.read_bytes() == made_for_it.read_bytes()
+        assert (
+            session.hello["program_sha256"] == hashlib.sha256(copy.read_bytes()).hexdigest() != program.sha256
+        )
+        assert access.reached.notes == [f"agent copied to {copy}"]
 
 
 @pytest.mark.parametrize("shell", ["bash", "csh", "dash", "fish", "ksh", "tcsh", "zsh"])

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -82,11 +82,16 @@ class AgentStreams:
 
 @dataclass(frozen=True)
 class AgentProgram:
-    """The agent's program file: where it is, the hash of the file, the build that it must report."""
+    """The agent's program file: where it is, the hash of the file, the build that it must report.
+
+    `for_machine`: finds the program of the same build for hosts of another architecture, a word of `uname -m`; raises
+    AccessError when there is none.
+    """
 
     path: Path
     sha256: str
     build_hash: str
+    for_machine: Callable[[str], AgentProgram] | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass
@@ -97,7 +102,8 @@ class Reached:
     `path`: what lies under its data, as made by the lab. `notes`: for people. `hello_timeout_s`: how long an agent may
     take to its first word; None: as others. `namespace`: the network namespace of the lab's machine that it is, empty:
     the lab's own; None: it is elsewhere, or has a kernel of its own. `probe_gap_s`: pause between two looks at its clock
-    (chosen: what delays one is gone before the next); a simulated host's answers are never late.
+    (chosen: what delays one is gone before the next); a simulated host's answers are never late. `program`: the one that runs
+    there, where it is made for another architecture than the lab's.
     """
 
     address: str | None = None
@@ -109,6 +115,7 @@ class Reached:
     hello_timeout_s: float | None = None
     namespace: str | None = None
     probe_gap_s: float = 0.002
+    program: AgentProgram | None = None
 
 
 class Access(Protocol):

@@ -10,7 +10,7 @@ the home directory is only `$HOME`, so that it may have any name.
 from __future__ import annotations
 
 import asyncio
-import platform
+import os
 import re
 import shlex
 from collections.abc import Mapping, Sequence
@@ -124,16 +124,15 @@ class SshAccess:
 
     async def _install(self, program: AgentProgram) -> str:
         """Name of the program there; copies it when it is not there, or not whole."""
-        name = f"agent-{program.sha256[:16]}"
+        name = _name_there(program)
         survey = await self._survey(name)
         system, machine = survey.get("system", "?"), survey.get("machine", "?")
         if system != "Linux":
             raise self._error(f"the host runs {system}, the agent is made for Linux", "take a Linux host")
-        if machine != platform.machine():
-            raise self._error(
-                f"the host is a {machine}, the agent at hand is made for {platform.machine()}",
-                f"install iodyno on a lab that is a {machine}, or take a {platform.machine()} host",
-            )
+        if machine != os.uname().machine:
+            program = self.reached.program = self._for_machine(program, machine)
+            name = _name_there(program)
+            survey = await self._survey(name)
         if "is_there" not in survey:
             raise self._error(
                 f"the home directory of the account, {survey['home']}, is not there",
@@ -150,6 +149,16 @@ class SshAccess:
             await self._copy(program, name)
             self.reached.notes.append(f"agent copied to {path}")
         return name
+
+    def _for_machine(self, program: AgentProgram, machine: str) -> AgentProgram:
+        """The agent for a host of another architecture. Raises AccessError."""
+        what = f"the host is a {machine}, the agent at hand is made for {os.uname().machine}"
+        if program.for_machine is None:
+            raise self._error(what, f"take a {os.uname().machine} host")
+        try:
+            return program.for_machine(machine)
+        except AccessError as error:
+            raise self._error(f"{what}; {error.what}: {error.where}", error.advice) from error
 
     async def _survey(self, name: str) -> dict[str, str]:
         """Ask for facts of the host, and the hash of the program there."""
@@ -225,6 +234,11 @@ class SshAccess:
                 await process.wait()
         complained = complaint.decode(errors="replace").rpartition(f"{_MARK} begins\n")[2]
         return process.returncode or 0, said.decode(errors="replace"), complained
+
+
+def _name_there(program: AgentProgram) -> str:
+    """Return the name of the program's copy on a host."""
+    return f"agent-{program.sha256[:16]}"
 
 
 def _by_sh(script: str) -> str:

@@ -6,7 +6,7 @@ import os
 import shutil
 import sys
 import sysconfig
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,21 +27,34 @@ def find_agent() -> AgentProgram:
     # Imported here: the reducer of traces needs the path alone, and must not wait for asyncio.
     from iodyno.hosts.access import AgentProgram
 
-    path, digest = _program(AGENT)
-    return AgentProgram(path, digest, expected_build())
+    path, digest = _checked(AGENT, _places(AGENT))
+    return AgentProgram(path, digest, expected_build(), for_machine=_find_agent_for)
+
+
+def _find_agent_for(machine: str) -> AgentProgram:
+    """Return the agent for hosts of another architecture: beside the named one, or else in the package. Raises AccessError."""
+    from iodyno.hosts.access import AgentProgram
+
+    named = os.environ.get("IODYNO_AGENT")
+    path = Path(f"{named}-{machine}") if named else _PACKAGED / f"{AGENT}-{machine}"
+    advice = f"install a wheel that has it, or build it with IODYNO_ARCHITECTURES='{os.uname().machine} {machine}' pip install ."
+    return AgentProgram(*_checked(f"{AGENT} for a {machine}", [path], advice), expected_build())
 
 
 def program_path(name: str = AGENT) -> Path:
     """Return the path of a program for what runs on this machine alone. Raises AccessError as `find_agent`."""
-    return _program(name)[0]
+    return _checked(name, _places(name))[0]
 
 
-def _program(name: str) -> tuple[Path, str]:
+_ADVICE = "run `make build` or `pip install .` in the project, or set IODYNO_AGENT to the agent; iodyno-heat lies beside it"
+
+
+def _checked(name: str, places: Iterable[Path], advice: str = _ADVICE) -> tuple[Path, str]:
     """Return the path, and the hash of the file, which is that of the one that was built, where that is noted beside it."""
     import hashlib
 
     looked = []
-    for path in _places(name):
+    for path in places:
         if _is_program(path):
             digest = hashlib.sha256(path.read_bytes()).hexdigest()
             built = _noted(path.parent / "BUILD")[1].get(path.name, digest)
@@ -56,7 +69,7 @@ def _program(name: str) -> tuple[Path, str]:
     raise AccessError(
         f"the program {name} is not there",
         where=", ".join(looked),
-        advice="run `make build` or `pip install .` in the project, or set IODYNO_AGENT to the agent; iodyno-heat lies beside it",
+        advice=advice,
     )
 
 
@@ -102,7 +115,7 @@ def _places(name: str) -> Iterator[Path]:
         # Who names an agent does not want another one, nor what goes with it.
         yield Path(named) if name == AGENT else Path(named).with_name(name)
         return
-    yield _PACKAGED / name
+    yield _PACKAGED / f"{name}-{os.uname().machine}"
     yield Path(sysconfig.get_path("scripts")) / name
     if found := shutil.which(name):
         yield Path(found)

@@ -68,7 +68,8 @@ class Session:
         """Starts an agent and hears its hello. Raises AccessError, also for an agent of another build."""
         session = cls(access, await access.start(program))
         try:
-            await session._greet(program, access.reached.hello_timeout_s or HELLO_TIMEOUT_S)
+            reached = access.reached
+            await session._greet(reached.program or program, reached.hello_timeout_s or HELLO_TIMEOUT_S)
         except BaseException:
             await session.close()
             raise

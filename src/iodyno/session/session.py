@@ -233,6 +233,7 @@ class Session:
         self.hello = {key: value for key, value in hello.items() if key != "type"}
         # The banner of an ssh server, say: no words about its end.
         self._words_before = self._streams.process.last_words()
+        self._access.reached.addresses = hello["host"].get("addresses", ())
         where = f"host {self.name}"
         if hello["wire_version"] != wire.WIRE_VERSION:
             raise AccessError(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import shutil
 import signal
 import time
 from collections.abc import Awaitable, Callable, Iterator
@@ -125,6 +126,9 @@ def _of_engine(
         monkeypatch.setenv("HOME", str(folder))
         options = [{"node": node} for node in stack.enter_context(engines.slurm(folder / "slurm"))]
         agents = [folder / cached]
+        # As on a shared file system: both nodes find the program there.
+        agents[0].parent.mkdir(parents=True)
+        shutil.copy2(program.path, agents[0])
     else:
         monkeypatch.setenv("IODYNO_EXEC", "sh")
         homes = [folder / name for name in names]

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, S
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+from iodyno.campaign import left_out
 from iodyno.campaign.tunables import TestbedTunables
 from iodyno.core.errors import AccessError, IodynoError, PreflightError, TrialError
 from iodyno.core.experiment import Experiment, HostSpec
@@ -61,8 +62,9 @@ class Testbed:
     """Hosts and sessions. Agents stay from trial to trial; one that is gone is started anew when it is needed.
 
     `path`: the level of `path` that lies between the hosts, or what is made of `volume` for a load on storage; None: what
-    their access says. `targets`: what is known of the files and devices of a load on disks, by place. `patience`: how many times
-    the usual time ahead a start is armed; it grows when one came too late. `tell`: who hears that a host is waited for.
+    their access says. `targets`: what is known of the files and devices of a load on disks, by place. `patience`: how many
+    times the usual time ahead a start is armed; it grows when one came too late. `left_out`: hosts of many that could not be
+    had. `tell`: who hears that a host is waited for.
     """
 
     def __init__(
@@ -79,6 +81,9 @@ class Testbed:
         self.cpus: dict[str, tuple[int, ...]] = {}
         self.targets: dict[str, dict[str, Any]] = {}
         self.patience = 1
+        self.left_out: dict[str, Warning] = {}
+        self._whole = experiment
+        self._refused: dict[str, AccessError] = {}
         self.tell: Callable[[str], None] = lambda text: None
         self.tunables = TestbedTunables({}, program, {}, {}, "")
 
@@ -91,7 +96,11 @@ class Testbed:
                 _check_cpus(spec, cpus_here())
         self.hosts = await self._open()
         try:
-            await self.start_agents()
+            try:
+                await self.start_agents()
+            except AccessError:
+                if not await self._leave_out():
+                    raise
             for name, spec in self.experiment.hosts.items():
                 if spec.access not in _ON_THIS_MACHINE and name in self.sessions:
                     _check_cpus(spec, self.sessions[name].hello["host"]["cpus_allowed"])
@@ -209,6 +218,8 @@ class Testbed:
                 gone = [
                     n for n in self.hosts.accesses if n not in self.sessions or not self.sessions[n].alive
                 ]
+                if now() > end and await self._leave_out():
+                    return None
                 if any(
                     self.experiment.hosts[name].access in _ON_THIS_MACHINE
                     for name in gone or self.hosts.accesses
@@ -243,9 +254,28 @@ class Testbed:
         for name, session in zip(gone, started, strict=True):
             if isinstance(session, Session):
                 sessions[name] = session
+            elif isinstance(session, AccessError):
+                self._refused[name] = session
         for session in started:
             if isinstance(session, BaseException):
                 raise session
+
+    async def _leave_out(self) -> bool:
+        """Goes on without the hosts that have no agent, where they are few of many that do the same; False: they are not. Raises
+        AccessError.
+        """
+        gone = [n for n in self.hosts.accesses if n not in self.sessions or not self.sessions[n].alive]
+        if not gone or not left_out.may_go(self._whole, {*self.left_out, *gone}):
+            return False
+        for name in gone:
+            error = self._refused[name]
+            text = f"it takes no part from here on, as it cannot be had: {error.what}"
+            self.left_out[name] = Warning(WarningCode.HOST_LEFT_OUT, text, error.where or f"host {name}")
+            self.tell(self.left_out[name].line)
+            await self.hosts.accesses.pop(name).close()
+        self.experiment = left_out.without(self._whole, self.left_out)
+        await self.start_agents()
+        return True
 
     async def _end_agents(self) -> None:
         await asyncio.gather(*(session.close() for session in self._every()))
@@ -325,7 +355,7 @@ class Testbed:
     @property
     def warnings(self) -> list[Warning]:
         """Warnings about the hosts, their agents, and what those cannot do."""
-        warnings = [*self.hosts.warnings, *self.tunables.warnings]
+        warnings = [*self.left_out.values(), *self.hosts.warnings, *self.tunables.warnings]
         for name, session in self.sessions.items():
             warnings += session.warnings
             for capability in self.outside(name).hello["capabilities"]:

@@ -98,6 +98,7 @@ class Reached:
     people. `hello_timeout_s`: how long an agent may take to its first word; None: as others. `namespace`: the network namespace
     of the lab's machine that it is, empty: the lab's own; None: it is elsewhere, or has a kernel of its own. `probe_gap_s`: pause
     between two looks at its clock (chosen: what delays one is gone before the next); a simulated host's answers are never late.
+    `server`: what lets its clients in, empty: one of its own; None: there is no login (`iodyno.hosts.logins`).
     """
 
     address: str | None = None
@@ -109,6 +110,7 @@ class Reached:
     warnings: list[Warning] = field(default_factory=list)
     hello_timeout_s: float | None = None
     namespace: str | None = None
+    server: str | None = None
     probe_gap_s: float = 0.002
 
     @property

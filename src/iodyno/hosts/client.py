@@ -64,10 +64,11 @@ class ClientAccess:
         agent: str | None = None,
         address: str | None = None,
         cpus: Sequence[int] = (),
+        server: str = "",
     ) -> None:
         self.name = name
         self.where = where
-        self.reached = Reached(address=address, cpus=tuple(cpus))
+        self.reached = Reached(address=address, cpus=tuple(cpus), server=server)
         self._command = list(command)
         self._timeout_s = timeout_ns / 1e9
         self._agent = agent

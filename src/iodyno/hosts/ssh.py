@@ -47,6 +47,7 @@ class SshAccess(ClientAccess):
             timeout_ns=options.get("command_timeout", TIMEOUT_NS),
             address=address,
             cpus=cpus,
+            server=str(SshTarget(target.to.rpartition("@")[2], shown.port)),
         )
         self._way = " ".join(["ssh", *map(shlex.quote, _way_options(options))])
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from iodyno.core.errors import AccessError, IodynoError, TrialError
 from iodyno.core.warnings import Warning, WarningCode
+from iodyno.hosts import logins
 from iodyno.hosts.access import Access, AgentProgram, AgentStreams, end_at_once, ended
 from iodyno.session import clock, wire
 from iodyno.session.clock import ClockFit, Probe
@@ -64,15 +65,26 @@ class Session:
         self._tasks = [asyncio.create_task(self._read())]
 
     @classmethod
-    async def start(cls, access: Access, program: AgentProgram) -> Session:
-        """Starts an agent and hears its hello. Raises AccessError, also for an agent of another build."""
-        session = cls(access, await access.start(program))
-        try:
-            await session._greet(program, access.reached.hello_timeout_s or HELLO_TIMEOUT_S)
-        except BaseException:
-            await session.close()
-            raise
-        return session
+    async def start(
+        cls,
+        access: Access,
+        program: AgentProgram,
+        *,
+        timeout_s: float | None = None,
+        started: Callable[[], None] = lambda: None,
+    ) -> Session:
+        """Starts an agent and hears its hello. `started` hears that its turn to log in has come; from then on it may take
+        `timeout_s`. Raises AccessError, also for an agent of another build, and TimeoutError.
+        """
+        async with logins.turn(access.reached.server), asyncio.timeout(timeout_s):
+            started()
+            session = cls(access, await access.start(program))
+            try:
+                await session._greet(program, access.reached.hello_timeout_s or HELLO_TIMEOUT_S)
+            except BaseException:
+                await session.close()
+                raise
+            return session
 
     @property
     def alive(self) -> bool:

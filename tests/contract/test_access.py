@@ -51,6 +51,13 @@ class Way:
     programs: list[AgentProgram] = field(default_factory=list)
 
 
+@pytest.fixture(scope="module")
+def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[str]]:
+    engines.skip_without(engines.NO_SLURM)
+    with engines.slurm(tmp_path_factory.mktemp("slurm") / "slurm") as names:
+        yield names
+
+
 @pytest.fixture(
     params=[
         "local",
@@ -79,8 +86,9 @@ def way(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Monk
 
         yield Way(experiment("netns"), program, [program.path], down, "no byte moved")
     elif request.param != "ssh":
+        made = request.getfixturevalue("nodes") if request.param == "srun" else []
         with contextlib.ExitStack() as stack:
-            hosts, agents = _of_engine(request.param, program, tmp_path, monkeypatch, stack)
+            hosts, agents = _of_engine(request.param, program, tmp_path, made, monkeypatch, stack)
 
             async def end_client(testbed: Testbed) -> None:
                 client = testbed.sessions["server"].process_id
@@ -111,6 +119,7 @@ def _of_engine(
     engine: str,
     program: AgentProgram,
     folder: Path,
+    nodes: list[str],
     monkeypatch: pytest.MonkeyPatch,
     stack: contextlib.ExitStack,
 ) -> tuple[dict[str, HostSpec], list[Path]]:
@@ -122,9 +131,8 @@ def _of_engine(
         options: list[dict[str, Any]] = [{"container": container} for container in made]
         agents = [home / cached]
     elif engine == "srun":
-        engines.skip_without(engines.NO_SLURM)
         monkeypatch.setenv("HOME", str(folder))
-        options = [{"node": node} for node in stack.enter_context(engines.slurm(folder / "slurm"))]
+        options = [{"node": node} for node in nodes]
         agents = [folder / cached]
         # As on a shared file system: both nodes find the program there.
         agents[0].parent.mkdir(parents=True)

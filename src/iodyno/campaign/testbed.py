@@ -84,6 +84,7 @@ class Testbed:
         self.left_out: dict[str, Warning] = {}
         self._whole = experiment
         self._refused: dict[str, AccessError] = {}
+        self._alike: dict[str, list[str]] | None = None
         self.tell: Callable[[str], None] = lambda text: None
         self.tunables = TestbedTunables({}, program, {}, {}, "")
 
@@ -243,6 +244,7 @@ class Testbed:
             await self._start(self.hosts.accesses, self.bystanders.setdefault(name, {}))
 
     async def _start(self, at: Mapping[str, Access], sessions: dict[str, Session]) -> None:
+        self._alike = None
         gone = [name for name in at if not (name in sessions and sessions[name].alive)]
         for name in gone:
             if lost := sessions.pop(name, None):
@@ -298,7 +300,7 @@ class Testbed:
             sensors=OF_LOAD,
             profile_hz=0,
         )
-        view.sessions, view.observers = self.bystanders[name], {}
+        view.sessions, view.observers, view._alike = self.bystanders[name], {}, None
         return view
 
     def sensors_of(self, host: str) -> list[str] | None:
@@ -329,10 +331,16 @@ class Testbed:
 
     def on_its_cpus(self, host: str) -> list[str]:
         """The hosts on the same CPUs that do the same as this one, in order."""
-        machine, workload = self._machine(host), self.experiment.workload
-        same = next((group for group in workload.groups.values() if host in group), (host,))
-        among = self.sessions if workload.workload.alone else [name for name in self.sessions if name in same]
-        return [name for name in among if self._machine(name) == machine]
+        if self._alike is None:
+            workload = self.experiment.workload
+            group_of = {name: group for group, hosts in workload.groups.items() for name in hosts}
+            self._alike = {}
+            places: dict[tuple[object, ...], list[str]] = {}
+            for name in self.sessions:
+                same = "" if workload.workload.alone else group_of.get(name, name)
+                self._alike[name] = places.setdefault((*self._machine(name), same), [])
+                self._alike[name].append(name)
+        return self._alike[host]
 
     def _of_leader(self, host: str) -> Reached:
         return self.hosts.accesses[self.on_its_cpus(host)[0]].reached
@@ -381,6 +389,7 @@ class Testbed:
 
     def _share_cpus(self) -> None:
         """Gives each host its CPUs. Hosts with one boot id are one machine, however they are reached."""
+        self._alike = None
         machines: dict[str, list[str]] = {}
         for name in self.sessions:
             machines.setdefault(self.outside(name).hello["host"]["boot_id"] or name, []).append(name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import secrets
 import time
@@ -37,6 +38,9 @@ _SLACK_PER_HOST_NS = 25_000_000
 """Time that each host adds (chosen: to arm one takes 1 ms, and 20 ms where many share a busy CPU)."""
 _READY_TIMEOUT_S = 20.0
 _READY_PER_CONNECTION_S = 0.01
+_PROBED_AT_A_TIME = 16
+"""Chosen: what others answer meanwhile waits in the lab, and counts as time on the way: of 300 at once each needs four times the
+looks, and its error is larger."""
 _DRIFT_RATIO = 200e-6
 """Two clocks may drift apart this much and count as steady (chosen: four times the worst of usual crystals)."""
 
@@ -169,7 +173,8 @@ async def _load(flows: Sequence[_Flow], windows: Windows) -> None:
     left_ns = start_ns - time.monotonic_ns() + windows.load_ns
     every = [(flow, host) for flow in flows for host in flow.account.hosts]
     try:
-        results = await together(_result(flow, host, left_ns) for flow, host in every)
+        silences = {id(flow): _longest_silence_s(flow) for flow in flows}
+        results = await together(_result(flow, host, left_ns, silences[id(flow)]) for flow, host in every)
     except TrialError as error:
         if error.code == "stalled":
             for flow in flows:
@@ -202,7 +207,11 @@ def _slack_ns(testbed: Testbed) -> int:
     return _SLACK_HERE_NS if here else _SLACK_NS
 
 
-def _result(flow: _Flow, host: str, left_ns: int) -> Coroutine[Any, Any, Message | None]:
+def _longest_silence_s(flow: _Flow) -> float:
+    return distributions.longest_silence_s([asked(facts["job"]) for facts in flow.account.hosts.values()])
+
+
+def _result(flow: _Flow, host: str, left_ns: int, silence_s: float) -> Coroutine[Any, Any, Message | None]:
     def keep_profile(profile: Message) -> None:
         stored = ("type", "trial", "functions", "stacks")
         kept = {key: value for key, value in profile.items() if key not in stored}
@@ -216,9 +225,7 @@ def _result(flow: _Flow, host: str, left_ns: int) -> Coroutine[Any, Any, Message
         lambda record: flow.on_record(host, record),
         keep_profile,
         stalls=flow.load.stalls,
-        silence_s=distributions.longest_silence_s(
-            [asked(facts["job"]) for facts in flow.account.hosts.values()]
-        ),
+        silence_s=silence_s,
     )
     return flow.load.going_on(found, host, flow.account, flow.settings)
 
@@ -265,7 +272,13 @@ async def _probe_clocks(
     agents = sessions or testbed.sessions
     lost = {loss["host"] for loss in account.losses}
     hosts = [host for host in account.hosts if host not in lost]
-    fits = await together(agents[host].probe_clock() for host in hosts)
+    turns = asyncio.Semaphore(_PROBED_AT_A_TIME)
+
+    async def probed(host: str) -> ClockFit:
+        async with turns:
+            return await agents[host].probe_clock()
+
+    fits = await together(map(probed, hosts))
     for host, found in zip(hosts, fits, strict=True):
         account.hosts[host]["clock"][when] = found.as_json()
     return dict(zip(hosts, fits, strict=True))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,19 @@ def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[str]]:
         yield names
 
 
+def of_page(access: str, changes: dict[str, str]) -> str:
+    """The keys of the page's example for an access, with the names that are here."""
+    page = Path(__file__).parents[2] / "docs/guides/many-hosts.md"
+    (keys,) = [found for found in _EXAMPLE.findall(page.read_text()) if access in found]
+    for shown, here in changes.items():
+        assert shown in keys
+        keys = keys.replace(shown, here)
+    return str(keys)
+
+
+_EXAMPLE = re.compile(r"^client: \{(.*)\}", re.MULTILINE)
+
+
 def checked(folder: Path, client: str, server: str) -> list[dict[str, Any]]:
     (folder / "engines.yaml").write_text(FILE.format(client=client, server=server))
     told = iodyno("hosts", "engines.yaml", "--json", cwd=folder)
@@ -47,7 +61,7 @@ def checked(folder: Path, client: str, server: str) -> list[dict[str, Any]]:
 def test_containers_of_nothing_but_the_agent_carry_a_load_over_their_network(tmp_path: Path) -> None:
     engines.skip_without(engines.NO_PODMAN)
     with engines.containers(tmp_path / "image", 2, find_agent().path) as (names, _):
-        client, server = (f"access: podman, container: {name}, agent: /iodyno-agent" for name in names)
+        client, server = (of_page("podman", {"web": name}) for name in names)
         hosts = checked(tmp_path, client, server)
         assert [host["facts"]["container"] for host in hosts] == ["podman", "podman"]
         own = [host["address"] for host in hosts]
@@ -63,8 +77,9 @@ def test_containers_of_nothing_but_the_agent_carry_a_load_over_their_network(tmp
 
 
 def test_nodes_of_slurm_tell_their_job_and_end_it(nodes: list[str], tmp_path: Path) -> None:
-    client, server = (f"access: srun, node: {node}, agent: {find_agent().path}" for node in nodes)
-    hosts = checked(tmp_path, client, server)
+    client = of_page("srun", {"n[001-100]": "n[1-1]"})
+    server = f"access: srun, node: n2, agent: {find_agent().path}"
+    hosts = checked(tmp_path, f"{client}, agent: {find_agent().path}", server)
     assert [host["facts"]["node"] for host in hosts] == nodes
     first, second = (int(host["facts"]["job"]) for host in hosts)
     assert first != second, "without a job of the lab's each has its own"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -211,3 +212,13 @@ def test_ansible_reads_the_same(folder: Path, name: str) -> None:
 )
 def test_the_command_of_an_engine(access: str, options: dict[str, Any], command: str) -> None:
     assert " ".join(ACCESSES[access].words("client-1", options)) == command
+
+
+def test_every_example_of_the_page_is_understood(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = Path(__file__).parents[2] / "docs/guides/many-hosts.md"
+    examples = re.findall(r"^client: \{(.*)\}", page.read_text(), re.MULTILINE)
+    monkeypatch.setenv("HOME", str(folder))
+    (folder / ".ssh").mkdir()
+    (folder / ".ssh/config").write_text("Host web-1 web-2\n")
+    counts = [len(read(keys.replace("count: 100", "count: 3"), folder).hosts) - 1 for keys in examples]
+    assert counts == [3, 2, 100, 10, 1, 1]

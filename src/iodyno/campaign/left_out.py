@@ -15,7 +15,7 @@ ONE_OF = 10
 def may_go(experiment: Experiment, gone: Collection[str]) -> bool:
     """Tell whether the experiment can be had without these hosts: of each group a tenth, of those that nothing else names."""
     workload = experiment.workload
-    if workload.between == "pairs" or workload.script is not None:
+    if workload.between == "pairs":
         return False
     beside = {host for bystander in experiment.bystanders.values() for host in bystander.ends}
     settings = [

@@ -18,7 +18,8 @@ from iodyno.core.workload import Level
 from iodyno.hosts.access import Access, AgentProgram, Reached, cpus_here
 from iodyno.session import accesses, path_levels
 from iodyno.session.accesses import OpenHosts
-from iodyno.session.session import Session
+from iodyno.session.clock import ClockFit
+from iodyno.session.session import PROBED_AT_A_TIME, Session
 
 if TYPE_CHECKING:
     from iodyno.paths.volumes.volume import Volume
@@ -438,6 +439,17 @@ async def together(waits: Iterable[Coroutine[Any, Any, _T]]) -> list[_T]:
     for error in sorted(failures, key=_distance):
         raise error
     return [task.result() for task in tasks]
+
+
+async def probe_clocks(sessions: Iterable[Session]) -> list[ClockFit]:
+    """Fit the clock of each host, of a few at a time."""
+    turns = asyncio.Semaphore(PROBED_AT_A_TIME)
+
+    async def probed(session: Session) -> ClockFit:
+        async with turns:
+            return await session.probe_clock()
+
+    return await together(map(probed, sessions))
 
 
 async def _explained(tasks: Sequence[asyncio.Future[_T]]) -> None:

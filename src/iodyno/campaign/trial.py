@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import secrets
 import time
@@ -13,7 +12,7 @@ from typing import Any
 from iodyno.campaign import distributions, observed, rendezvous, skew
 from iodyno.campaign.account import Account
 from iodyno.campaign.job import as_asked, job_of, with_port
-from iodyno.campaign.testbed import Testbed, together
+from iodyno.campaign.testbed import Testbed, probe_clocks, together
 from iodyno.core import quantity
 from iodyno.core.asked import asked, load_of
 from iodyno.core.errors import TrialError
@@ -38,9 +37,6 @@ _SLACK_PER_HOST_NS = 25_000_000
 """Time that each host adds (chosen: to arm one takes 1 ms, and 20 ms where many share a busy CPU)."""
 _READY_TIMEOUT_S = 20.0
 _READY_PER_CONNECTION_S = 0.01
-_PROBED_AT_A_TIME = 16
-"""Chosen: what others answer meanwhile waits in the lab, and counts as time on the way: of 300 at once each needs four times the
-looks, and its error is larger."""
 _DRIFT_RATIO = 200e-6
 """Two clocks may drift apart this much and count as steady (chosen: four times the worst of usual crystals)."""
 
@@ -272,13 +268,7 @@ async def _probe_clocks(
     agents = sessions or testbed.sessions
     lost = {loss["host"] for loss in account.losses}
     hosts = [host for host in account.hosts if host not in lost]
-    turns = asyncio.Semaphore(_PROBED_AT_A_TIME)
-
-    async def probed(host: str) -> ClockFit:
-        async with turns:
-            return await agents[host].probe_clock()
-
-    fits = await together(map(probed, hosts))
+    fits = await probe_clocks(agents[host] for host in hosts)
     for host, found in zip(hosts, fits, strict=True):
         account.hosts[host]["clock"][when] = found.as_json()
     return dict(zip(hosts, fits, strict=True))

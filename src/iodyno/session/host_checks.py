@@ -14,7 +14,7 @@ from iodyno.core.ssh_target import SshTarget
 from iodyno.hosts.access import Access, AgentProgram
 from iodyno.session.accesses import open_hosts
 from iodyno.session.clock import ClockFit
-from iodyno.session.session import Session
+from iodyno.session.session import PROBED_AT_A_TIME, Session
 
 
 @dataclass(frozen=True)
@@ -43,13 +43,18 @@ async def check_hosts(
     """
     hosts = await open_hosts(specs)
     try:
-        looks = (_look(specs[name], access, program, timeout_s) for name, access in hosts.accesses.items())
+        turns = asyncio.Semaphore(PROBED_AT_A_TIME)
+        looks = (
+            _look(specs[name], access, program, timeout_s, turns) for name, access in hosts.accesses.items()
+        )
         return list(await asyncio.gather(*looks))
     finally:
         await hosts.close()
 
 
-async def _look(spec: HostSpec, access: Access, program: AgentProgram, timeout_s: float) -> HostCheck:
+async def _look(
+    spec: HostSpec, access: Access, program: AgentProgram, timeout_s: float, turns: asyncio.Semaphore
+) -> HostCheck:
     target = next((str(spec.options[key]) for key in _TARGETS if key in spec.options), "")
     if "port" in spec.options:
         target = str(SshTarget(target, int(spec.options["port"])))
@@ -65,7 +70,7 @@ async def _look(spec: HostSpec, access: Access, program: AgentProgram, timeout_s
     try:
         session = await Session.start(access, program, timeout_s=timeout_s, started=started)
         took_s = time.monotonic() - begun
-        async with asyncio.timeout(timeout_s):
+        async with turns, asyncio.timeout(timeout_s):
             clock = await session.probe_clock()
     except TimeoutError:
         took_s = time.monotonic() - begun

@@ -27,6 +27,9 @@ LOST_AFTER_S = 10.0
 ENOUGH_NS = 50_000
 """Error of a clock up to which it needs no further look. Chosen: that of two hosts is then a tenth of the 1 ms by which they
 may start apart; on a network that is slower than this, all looks are taken."""
+PROBED_AT_A_TIME = 16
+"""Clocks looked at together. Chosen: what others answer meanwhile waits in the lab, and counts as time on the way; of 300
+at once the error is 80 times as large."""
 _REST_S = 15.0
 """Time that a job may take after its windows to account for itself: the agent's own 3 s, and a busy host."""
 _STALL_S = 2.0

@@ -119,6 +119,7 @@ def test_a_campaign_keeps_the_hosts_and_not_the_inventory(folder: Path) -> None:
         ),
         ("inventory: hosts.ini, count: 9", "invalid value 9 for hosts.client.count: the inventory has 8"),
         ("inventory: none.ini", "none.ini cannot be read: No such file"),
+        ("inventory: ~nobody-has-this/hosts", "~nobody-has-this/hosts cannot be read: No such file"),
         ("inventory: hosts.ini, to: a", "to: cannot be used with inventory"),
         ("access: ssh, to: a, group: clients", "group: can only be used with inventory"),
         ('inventory: "n[3-1]"', "expected the lower end first"),

@@ -42,7 +42,7 @@ def listed(written: Any, group: str | None, kind: AccessKind, folder: Path) -> l
         if group is not None:
             raise ValueError("a list of nodes has no groups: expected it without `group`")
         return [{kind.target: name} for name in name_ranges.node_list(written)]
-    file = folder / Path(written).expanduser()
+    file = folder / ssh_config.home_of(written)
     return _of_file(file, written, ALL if group is None else group, kind)
 
 

@@ -106,10 +106,18 @@ def _included(names: str) -> list[str] | None:
     ]
 
 
+def home_of(name: str) -> Path:
+    """The path with the home directory that `~` or `~NAME` begins it with; as it is where nobody has that name."""
+    try:
+        return Path(name).expanduser()
+    except RuntimeError:
+        return Path(name)
+
+
 def _places(names: str) -> list[str]:
     """The files that an Include names."""
     found = []
     for name in names.split():
-        pattern = Path(name).expanduser() if name.startswith("~") else Path.home() / ".ssh" / name
+        pattern = home_of(name) if name.startswith("~") else Path.home() / ".ssh" / name
         found += glob.glob(str(pattern))  # noqa: PTH207 - as ssh, which does not take `**` for any depth
     return found

@@ -64,7 +64,7 @@ def containers(folder: Path, count: int, agent: Path | None = None) -> Iterator[
     (image / "Containerfile").write_text(f"FROM scratch\n{lines}\n")
     names = [f"{tag}-{number}" for number in range(1, count + 1)]
     try:
-        _podman("build", "--quiet", "--tag", tag, image)
+        _podman("build", "--quiet", "--layers=false", "--tag", tag, image)
         _podman("network", "create", tag)
         for name in names:
             limits = ("--ulimit", "nofile=1024:1024", "--ulimit", "nproc=4096:4096")
@@ -148,10 +148,26 @@ def slurm(folder: Path) -> Iterator[list[str]]:
         for process in reversed(daemons):
             process.terminate()
         for process in reversed(daemons):
+            # The controller waits for steps whose srun was killed.
             with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(10)
+                process.wait(2)
             process.kill()
             process.wait()
+        for pid in _steps_of(config):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, 9)
+
+
+def _steps_of(config: Path) -> list[int]:
+    """Processes that still hold a step of these nodes."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        with contextlib.suppress(OSError):
+            # Debian calls it slurmstepd-wlm.
+            is_step = entry.name.isdecimal() and (entry / "exe").readlink().name.startswith("slurmstepd")
+            if is_step and f"SLURM_CONF={config}".encode() in (entry / "environ").read_bytes().split(b"\0"):
+                found.append(int(entry.name))
+    return found
 
 
 def _free_ports(count: int) -> list[int]:

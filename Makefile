@@ -11,6 +11,7 @@ AGENT_SOURCES := $(shell find agent tools -path agent/target -prune -o \( -name 
 PACKAGES := build-essential python3-venv iproute2 ethtool clang libbpf-dev
 STORAGE_PACKAGES := netbase nfs-ganesha nfs-ganesha-vfs rpcbind nbdkit tgt qemu-system-common qemu-block-extra fuse3 e2fsprogs
 TEST_PACKAGES := curl openssh-client openssh-server chromium chromium-driver bpftrace fio strace $(STORAGE_PACKAGES)
+ENGINE_PACKAGES := podman runc busybox-static slurmctld slurmd slurm-client munge
 # Debian 12 has a new enough one beside its `cargo`.
 RUST_PACKAGES := $(if $(filter 12,$(shell . /etc/os-release 2>/dev/null && echo $$VERSION_ID)),cargo-web rustfmt-web rust-web-clippy,cargo rustfmt rust-clippy)
 BENCH_PACKAGES := iperf3 bpftrace sockperf qperf nuttcp fio
@@ -30,7 +31,7 @@ TEST_AGENT := $(CURDIR)/$(VENV)/agent/iodyno-agent
 PROGRAMS := iodyno-agent iodyno-heat
 PYTEST := IODYNO_AGENT=$(TEST_AGENT) $(BIN)/python -m pytest
 
-.PHONY: help install man wheels packages image study test test-build truth lint fuzz faults bench docs schema build sandbox guest clean system system-test system-bench
+.PHONY: help install man wheels packages image study test test-build truth lint fuzz faults bench docs schema build sandbox guest engines clean system system-test system-bench
 
 help:            ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 12
@@ -146,6 +147,9 @@ guest:                                      ## install QEMU and unpack Debian's 
 	  -o -name '*udp_tunnel.ko' \) -exec cp {} $(GUEST) \;
 	cp /bin/busybox $(GUEST)/busybox
 	rm -rf $(GUEST)/unpacked $(GUEST)/*.deb
+
+engines:                                    ## install podman and Slurm, for the tests of hosts that are containers and nodes
+	$(call require,$(ENGINE_PACKAGES),tests of containers and of Slurm are skipped)
 
 clean:                                      ## remove what the targets above made, but no campaign
 	rm -rf $(VENV) agent/target src/iodyno/_bin build dist

@@ -39,11 +39,13 @@ from iodyno.core.errors import IodynoError
 from iodyno.core.search import parse_goal
 from iodyno.designs import design_rows
 from iodyno.formats import python2, value_traces
+from iodyno.formats.ansible_inventory import Inventory, InventoryError, parse_ini, parse_yaml
 from iodyno.formats.experiment_file import parse_experiment
 from iodyno.formats.load_table import read_load_table
+from iodyno.formats.name_ranges import node_list
 from iodyno.formats.network_file import parse_network
 from iodyno.formats.pdq_perl import PerlScript
-from iodyno.formats.ssh_config import what_runs
+from iodyno.formats.ssh_config import aliases, what_runs
 from iodyno.loads.disk import fio
 from iodyno.loads.disk.formats import block_traces
 from iodyno.loads.files import wml
@@ -140,6 +142,11 @@ def file(read: Callable[[Path], object]) -> Callable[[bytes], object]:
         return read(path)
 
     return of
+
+
+def listed(parse: Callable[[str], Inventory]) -> Callable[[bytes], object]:
+    """An inventory of Ansible, with all its hosts."""
+    return text(lambda written: parse(written).of("all"))
 
 
 EXPERIMENT = """name: t
@@ -270,6 +277,25 @@ PARSERS = {
     "ssh configuration": Parser(
         text(what_runs),
         words('Host a b*\n  ProxyCommand nc %h %p\n  Include ~/x\nMatch exec "x"\n  LocalCommand=y\n'),
+    ),
+    "inventory, INI": Parser(
+        listed(parse_ini),
+        words(
+            "[a]\nw[01:50:2].x ansible_port=22 # c\nb ansible_user='me'\n[a:vars]\nansible_host=h\n[g:children]\na\n"
+        ),
+        (InventoryError,),
+    ),
+    "inventory, YAML": Parser(
+        listed(parse_yaml),
+        words(
+            "all:\n  vars: {ansible_user: r}\n  children:\n    g:\n      hosts:\n        w[1:3]: {ansible_port: 22}\n        d:\n"
+        ),
+        (InventoryError,),
+        share=0.3,
+    ),
+    "node list": Parser(text(node_list), words("n[001-100,7],m2", "r[1-2]n[1-4]"), (ValueError,)),
+    "aliases of ssh": Parser(
+        file(lambda path: aliases(str(path))), words("Host a b*\n Include ~/x\nHost=c\n")
     ),
     "quantity": Parser(quantities, words("64KiB", "10s", "1.5ms", "20k/s", "50Mbit/s", "70%", "4096", "1e3")),
     "stopping rule": Parser(

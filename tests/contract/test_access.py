@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import shutil
 import signal
 import time
 from collections.abc import Awaitable, Callable, Iterator
@@ -12,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import engines
 import pytest
 from places import (
     MS,
@@ -49,11 +51,21 @@ class Way:
     programs: list[AgentProgram] = field(default_factory=list)
 
 
+@pytest.fixture(scope="module")
+def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[str]]:
+    engines.skip_without(engines.NO_SLURM)
+    with engines.slurm(tmp_path_factory.mktemp("slurm") / "slurm") as names:
+        yield names
+
+
 @pytest.fixture(
     params=[
         "local",
         pytest.param("netns", marks=pytest.mark.root),
         pytest.param("ssh", marks=pytest.mark.root),
+        "exec",
+        pytest.param("podman", marks=pytest.mark.root),
+        pytest.param("srun", marks=pytest.mark.root),
     ]
 )
 def way(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Way]:
@@ -73,6 +85,17 @@ def way(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Monk
             await testbed.hosts.paths[0].set_link("server", up=False)
 
         yield Way(experiment("netns"), program, [program.path], down, "no byte moved")
+    elif request.param != "ssh":
+        made = request.getfixturevalue("nodes") if request.param == "srun" else []
+        with contextlib.ExitStack() as stack:
+            hosts, agents = _of_engine(request.param, program, tmp_path, made, monkeypatch, stack)
+
+            async def end_client(testbed: Testbed) -> None:
+                client = testbed.sessions["server"].process_id
+                assert client is not None
+                os.kill(client, signal.SIGKILL)
+
+            yield Way(experiment(hosts=hosts), program, agents, end_client, "the agent is gone", pins=False)
     else:
         with contextlib.ExitStack() as stack:
             places = [stack.enter_context(ssh_place(tmp_path / f"place{n}", n)) for n in (1, 2)]
@@ -90,6 +113,39 @@ def way(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Monk
             yield Way(asked, program, agents, cut, "the agent is gone", pins=False)
     for pid in processes_of(program.path):
         os.kill(pid, signal.SIGKILL)
+
+
+def _of_engine(
+    engine: str,
+    program: AgentProgram,
+    folder: Path,
+    nodes: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    stack: contextlib.ExitStack,
+) -> tuple[dict[str, HostSpec], list[Path]]:
+    """Two hosts of an engine, and where their agents' programs are."""
+    cached, names = f".cache/iodyno/agent-{program.sha256[:16]}", ("client", "server")
+    if engine == "podman":
+        engines.skip_without(engines.NO_PODMAN)
+        made, home = stack.enter_context(engines.containers(folder, 2))
+        options: list[dict[str, Any]] = [{"container": container} for container in made]
+        agents = [home / cached]
+    elif engine == "srun":
+        monkeypatch.setenv("HOME", str(folder))
+        options = [{"node": node} for node in nodes]
+        agents = [folder / cached]
+        # As on a shared file system: both nodes find the program there.
+        agents[0].parent.mkdir(parents=True)
+        shutil.copy2(program.path, agents[0])
+    else:
+        monkeypatch.setenv("IODYNO_EXEC", "sh")
+        homes = [folder / name for name in names]
+        for home in homes:
+            home.mkdir()
+        options = [{"command": ["sh", "-c", f'HOME={home} exec "$@"', "{name}"]} for home in homes]
+        agents = [home / cached for home in homes]
+    specs = zip(names, options, strict=True)
+    return {name: HostSpec(name, engine, given) for name, given in specs}, agents
 
 
 def settings(way: Way, **levels: Any) -> dict[str, Any]:

@@ -39,6 +39,7 @@ PAGE = ROOT / "docs" / "reference" / "reference.md"
 VARIABLES = {
     "NAME": "any name: what stands for `${NAME}` in a value of an experiment or network file, and for a variable of a profile, a"
     " personality or a job file; `${NAME:-otherwise}` has another value where it is not set, `$${` is a plain `${`",
+    "IODYNO_EXEC": "programs that `access: exec` may run",
     "IODYNO_AGENT": "the agent's program, instead of the one that came with the lab; `iodyno-heat` lies beside it",
     "IODYNO_WATCH_TOKEN": "the token of the page of `iodyno watch`, 16 characters or more, instead of a fresh one each time",
     "NO_COLOR": "set to anything: `iodyno heatmap` prints no colours",

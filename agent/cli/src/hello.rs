@@ -5,7 +5,7 @@ use std::io::Write;
 use iodyno_core::limits::MAX_CONNECTIONS;
 use iodyno_core::message::{Capability, Hello, WIRE_VERSION};
 use iodyno_sense::Roots;
-use iodyno_sys::{clock, limits, operation_clock, realtime, vsock};
+use iodyno_sys::{addresses, clock, limits, operation_clock, realtime, vsock};
 use sha2::{Digest, Sha256};
 
 /// Open files to ask for: as many connections as a job may have, and some more.
@@ -18,6 +18,8 @@ pub fn hello() -> Hello {
     let roots = Roots::default();
     let mut host = iodyno_sense::host_facts(&roots);
     host.descriptors_limit = Some(descriptors);
+    let told = addresses::addresses().unwrap_or_default();
+    host.addresses = told.iter().map(|(address, prefix)| format!("{address}/{prefix}")).collect();
     // An agent starts in front of a waiting lab, so what takes long is done together: to calibrate the clock is
     // mostly to sleep. What is measured of the clock comes after that, undisturbed.
     let (program_sha256, mut capabilities) = std::thread::scope(|scope| {

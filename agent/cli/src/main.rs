@@ -23,6 +23,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use iodyno_sys::signals;
 
 /// Version, and the hash of the sources that this program was built from.
 const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " build ", env!("IODYNO_BUILD_HASH"));
@@ -87,6 +88,8 @@ enum Command {
     #[command(after_help = "Example: iodyno-agent trace-block --seconds 5 --device vda
 Exit codes: 0 done; 69 no program may be loaded into this kernel; 70 it could not be printed")]
     TraceBlock(trace_block::Options),
+    /// Do nothing until a signal ends it: the first process of a container that hosts agents
+    Wait,
     /// Write the schemas of the wire and the list of metrics into a folder
     Schema {
         /// The folder
@@ -114,6 +117,7 @@ fn main() -> ExitCode {
         Command::Calibrate { json, block: None } => calibrate::print(json),
         Command::Facts => hello::print(),
         Command::Check(options) => check::run(&options),
+        Command::Wait => signals::hold_back().and_then(|()| signals::wait()).map(drop),
         Command::Schema { folder } => catalogue::write(&folder),
     };
     exit::of(&ended)

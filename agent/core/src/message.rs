@@ -179,6 +179,21 @@ pub struct HostFacts {
     pub load_average: Option<f64>,
     /// Effective user id.
     pub user_id: u32,
+    /// Addresses by which other hosts may reach it, each with the length of its prefix: `10.88.0.5/16`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub addresses: Vec<String>,
+    /// Runtime of the container that it is in, such as `podman`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub container: Option<String>,
+    /// Pod of Kubernetes that it is in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pod: Option<String>,
+    /// Node, as a scheduler names it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<String>,
+    /// Job of Slurm that it runs in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub job: Option<String>,
 }
 
 /// The clocks of a host.

@@ -210,6 +210,8 @@ fn hello() -> Hello {
         host: HostFacts {
             hostname: Some("client".to_owned()),
             cpus_online: vec![0, 1],
+            addresses: vec!["10.88.0.5/16".to_owned()],
+            container: Some("podman".to_owned()),
             ..HostFacts::default()
         },
         clock: ClockFacts {

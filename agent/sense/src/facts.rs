@@ -9,6 +9,7 @@ use iodyno_core::units::Bytes;
 
 use crate::cgroup;
 use crate::cpu_list;
+use crate::placement::placement;
 use crate::sensor::Roots;
 
 /// Reads what the host is; whatever cannot be read is absent.
@@ -23,6 +24,7 @@ pub fn host_facts(roots: &Roots) -> HostFacts {
     let privileged = user_id == Some(0);
     let congestion_controls =
         if privileged { "tcp_available_congestion_control" } else { "tcp_allowed_congestion_control" };
+    let placement = placement(roots);
     HostFacts {
         hostname: proc("sys/kernel/hostname"),
         kernel: proc("sys/kernel/osrelease"),
@@ -46,6 +48,11 @@ pub fn host_facts(roots: &Roots) -> HostFacts {
         load_average: proc("loadavg").and_then(|line| line.split_whitespace().next()?.parse().ok()),
         // Unknown is taken for nobody (65534, the kernel's overflow id), so that nobody is taken for root.
         user_id: user_id.unwrap_or(65_534),
+        addresses: Vec::new(),
+        container: placement.container,
+        pod: placement.pod,
+        node: placement.node,
+        job: placement.job,
     }
 }
 

@@ -21,6 +21,7 @@ mod facts;
 mod growth;
 mod missing;
 mod panel;
+mod placement;
 mod sensor;
 mod sensors;
 mod source;

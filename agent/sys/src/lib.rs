@@ -2,6 +2,7 @@
 //!
 //! A function here does one kernel call and says what the kernel said. It knows nothing of trials.
 
+pub mod addresses;
 pub mod affinity;
 pub mod block_aio;
 pub mod block_calls;

@@ -10,11 +10,15 @@ use rustix::process::{kill_process_group, set_parent_process_death_signal, test_
 /// Has the kernel send this process `SIGTERM` when the thread that started it ends, and says whether that
 /// parent lives: `false` means that it was gone before the call, so that no signal will come.
 ///
-/// `parent` is the parent's process id as it was when this process began, from [`parent`].
+/// `parent` is the parent's process id as it was when this process began, from [`parent`]. One outside of this container, which
+/// has no number here, is its engine's: it ends once this process runs, and nothing is to end with it.
 ///
 /// # Errors
 /// What the kernel said.
 pub fn end_with_parent(parent: i32) -> io::Result<bool> {
+    if parent == 0 {
+        return Ok(true);
+    }
     set_parent_process_death_signal(Some(Signal::TERM))?;
     Ok(self::parent() == parent)
 }

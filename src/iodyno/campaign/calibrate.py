@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from iodyno.campaign.testbed import Testbed, together
+from iodyno.campaign.testbed import Testbed, probe_clocks, together
 from iodyno.core.errors import AccessError, TrialError
 from iodyno.session.clock import ClockFit
 from iodyno.session.sent import SentRecord
@@ -100,9 +100,7 @@ def _keep(
 
 async def _probed(testbed: Testbed) -> dict[str, ClockFit]:
     hosts = list(testbed.sessions)
-    return dict(
-        zip(hosts, await together(testbed.sessions[host].probe_clock() for host in hosts), strict=True)
-    )
+    return dict(zip(hosts, await probe_clocks(testbed.sessions[host] for host in hosts), strict=True))
 
 
 async def _loop_costs(

@@ -168,7 +168,7 @@ def hosts_json(testbed: Testbed) -> dict[str, Any]:
         name: {
             "access": testbed.experiment.hosts[name].access,
             "cpus": list(testbed.cpus[name]),
-            "address": testbed.hosts.accesses[name].reached.address,
+            "address": testbed.hosts.accesses[name].reached.data_address,
             "hello": session.hello,
             "path": dict(testbed.hosts.accesses[name].reached.path),
             "notes": testbed.hosts.accesses[name].reached.notes,

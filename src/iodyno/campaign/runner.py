@@ -348,7 +348,10 @@ class _Campaign:
                 raise
             if failure is None:
                 return
+            known = set(testbed.left_out)
             await testbed.recover(failure)
+            for name in testbed.left_out.keys() - known:
+                self.warner(watcher)(testbed.left_out[name])
             if failure.code in CERTAIN:
                 # A second later it fails in the same way.
                 return

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, S
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+from iodyno.campaign import left_out
 from iodyno.campaign.tunables import TestbedTunables
 from iodyno.core.errors import AccessError, IodynoError, PreflightError, TrialError
 from iodyno.core.experiment import Experiment, HostSpec
@@ -17,7 +18,8 @@ from iodyno.core.workload import Level
 from iodyno.hosts.access import Access, AgentProgram, Reached, cpus_here
 from iodyno.session import accesses, path_levels
 from iodyno.session.accesses import OpenHosts
-from iodyno.session.session import Session
+from iodyno.session.clock import ClockFit
+from iodyno.session.session import PROBED_AT_A_TIME, Session
 
 if TYPE_CHECKING:
     from iodyno.paths.volumes.volume import Volume
@@ -61,8 +63,9 @@ class Testbed:
     """Hosts and sessions. Agents stay from trial to trial; one that is gone is started anew when it is needed.
 
     `path`: the level of `path` that lies between the hosts, or what is made of `volume` for a load on storage; None: what
-    their access says. `targets`: what is known of the files and devices of a load on disks, by place. `patience`: how many times
-    the usual time ahead a start is armed; it grows when one came too late. `tell`: who hears that a host is waited for.
+    their access says. `targets`: what is known of the files and devices of a load on disks, by place. `patience`: how many
+    times the usual time ahead a start is armed; it grows when one came too late. `left_out`: hosts of many that could not be
+    had. `tell`: who hears that a host is waited for.
     """
 
     def __init__(
@@ -79,6 +82,10 @@ class Testbed:
         self.cpus: dict[str, tuple[int, ...]] = {}
         self.targets: dict[str, dict[str, Any]] = {}
         self.patience = 1
+        self.left_out: dict[str, Warning] = {}
+        self._whole = experiment
+        self._refused: dict[str, AccessError] = {}
+        self._alike: dict[str, list[str]] | None = None
         self.tell: Callable[[str], None] = lambda text: None
         self.tunables = TestbedTunables({}, program, {}, {}, lambda host: (), "")
 
@@ -91,7 +98,11 @@ class Testbed:
                 _check_cpus(spec, cpus_here())
         self.hosts = await self._open()
         try:
-            await self.start_agents()
+            try:
+                await self.start_agents()
+            except AccessError:
+                if not await self._leave_out():
+                    raise
             for name, spec in self.experiment.hosts.items():
                 if spec.access not in _ON_THIS_MACHINE and name in self.sessions:
                     _check_cpus(spec, self.sessions[name].hello["host"]["cpus_allowed"])
@@ -209,6 +220,8 @@ class Testbed:
                 gone = [
                     n for n in self.hosts.accesses if n not in self.sessions or not self.sessions[n].alive
                 ]
+                if now() > end and await self._leave_out():
+                    return None
                 if any(
                     self.experiment.hosts[name].access in _ON_THIS_MACHINE
                     for name in gone or self.hosts.accesses
@@ -232,6 +245,7 @@ class Testbed:
             await self._start(self.hosts.accesses, self.bystanders.setdefault(name, {}))
 
     async def _start(self, at: Mapping[str, Access], sessions: dict[str, Session]) -> None:
+        self._alike = None
         gone = [name for name in at if not (name in sessions and sessions[name].alive)]
         for name in gone:
             if lost := sessions.pop(name, None):
@@ -243,9 +257,28 @@ class Testbed:
         for name, session in zip(gone, started, strict=True):
             if isinstance(session, Session):
                 sessions[name] = session
+            elif isinstance(session, AccessError):
+                self._refused[name] = session
         for session in started:
             if isinstance(session, BaseException):
                 raise session
+
+    async def _leave_out(self) -> bool:
+        """Goes on without the hosts that have no agent, where they are few of many that do the same; False: they are not. Raises
+        AccessError.
+        """
+        gone = [n for n in self.hosts.accesses if n not in self.sessions or not self.sessions[n].alive]
+        if not gone or not left_out.may_go(self._whole, {*self.left_out, *gone}):
+            return False
+        for name in gone:
+            error = self._refused[name]
+            text = f"it takes no part from here on, as it cannot be had: {error.what}"
+            self.left_out[name] = Warning(WarningCode.HOST_LEFT_OUT, text, error.where or f"host {name}")
+            self.tell(self.left_out[name].line)
+            await self.hosts.accesses.pop(name).close()
+        self.experiment = left_out.without(self._whole, self.left_out)
+        await self.start_agents()
+        return True
 
     async def _end_agents(self) -> None:
         await asyncio.gather(*(session.close() for session in self._every()))
@@ -268,7 +301,7 @@ class Testbed:
             sensors=OF_LOAD,
             profile_hz=0,
         )
-        view.sessions, view.observers = self.bystanders[name], {}
+        view.sessions, view.observers, view._alike = self.bystanders[name], {}, None
         return view
 
     def sensors_of(self, host: str) -> list[str] | None:
@@ -299,10 +332,16 @@ class Testbed:
 
     def on_its_cpus(self, host: str) -> list[str]:
         """The hosts on the same CPUs that do the same as this one, in order."""
-        machine, workload = self._machine(host), self.experiment.workload
-        same = next((group for group in workload.groups.values() if host in group), (host,))
-        among = self.sessions if workload.workload.alone else [name for name in self.sessions if name in same]
-        return [name for name in among if self._machine(name) == machine]
+        if self._alike is None:
+            workload = self.experiment.workload
+            group_of = {name: group for group, hosts in workload.groups.items() for name in hosts}
+            self._alike = {}
+            places: dict[tuple[object, ...], list[str]] = {}
+            for name in self.sessions:
+                same = "" if workload.workload.alone else group_of.get(name, name)
+                self._alike[name] = places.setdefault((*self._machine(name), same), [])
+                self._alike[name].append(name)
+        return self._alike[host]
 
     def _of_leader(self, host: str) -> Reached:
         return self.hosts.accesses[self.on_its_cpus(host)[0]].reached
@@ -325,7 +364,7 @@ class Testbed:
     @property
     def warnings(self) -> list[Warning]:
         """Warnings about the hosts, their agents, and what those cannot do."""
-        warnings = [*self.hosts.warnings, *self.tunables.warnings]
+        warnings = [*self.left_out.values(), *self.hosts.warnings, *self.tunables.warnings]
         for name, session in self.sessions.items():
             warnings += session.warnings
             for capability in self.outside(name).hello["capabilities"]:
@@ -360,6 +399,7 @@ class Testbed:
 
     def _share_cpus(self) -> None:
         """Gives each host its CPUs. Hosts with one boot id are one machine, however they are reached."""
+        self._alike = None
         machines: dict[str, list[str]] = {}
         for name in self.sessions:
             machines.setdefault(self.outside(name).hello["host"]["boot_id"] or name, []).append(name)
@@ -408,6 +448,17 @@ async def together(waits: Iterable[Coroutine[Any, Any, _T]]) -> list[_T]:
     for error in sorted(failures, key=_distance):
         raise error
     return [task.result() for task in tasks]
+
+
+async def probe_clocks(sessions: Iterable[Session]) -> list[ClockFit]:
+    """Fit the clock of each host, of a few at a time."""
+    turns = asyncio.Semaphore(PROBED_AT_A_TIME)
+
+    async def probed(session: Session) -> ClockFit:
+        async with turns:
+            return await session.probe_clock()
+
+    return await together(map(probed, sessions))
 
 
 async def _explained(tasks: Sequence[asyncio.Future[_T]]) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 from iodyno.campaign import distributions, observed, rendezvous, skew
 from iodyno.campaign.account import Account
 from iodyno.campaign.job import as_asked, job_of, with_port
-from iodyno.campaign.testbed import Testbed, together
+from iodyno.campaign.testbed import Testbed, probe_clocks, together
 from iodyno.core import quantity
 from iodyno.core.asked import asked, load_of
 from iodyno.core.errors import TrialError
@@ -169,7 +169,8 @@ async def _load(flows: Sequence[_Flow], windows: Windows) -> None:
     left_ns = start_ns - time.monotonic_ns() + windows.load_ns
     every = [(flow, host) for flow in flows for host in flow.account.hosts]
     try:
-        results = await together(_result(flow, host, left_ns) for flow, host in every)
+        silences = {id(flow): _longest_silence_s(flow) for flow in flows}
+        results = await together(_result(flow, host, left_ns, silences[id(flow)]) for flow, host in every)
     except TrialError as error:
         if error.code == "stalled":
             for flow in flows:
@@ -202,7 +203,11 @@ def _slack_ns(testbed: Testbed) -> int:
     return _SLACK_HERE_NS if here else _SLACK_NS
 
 
-def _result(flow: _Flow, host: str, left_ns: int) -> Coroutine[Any, Any, Message | None]:
+def _longest_silence_s(flow: _Flow) -> float:
+    return distributions.longest_silence_s([asked(facts["job"]) for facts in flow.account.hosts.values()])
+
+
+def _result(flow: _Flow, host: str, left_ns: int, silence_s: float) -> Coroutine[Any, Any, Message | None]:
     def keep_profile(profile: Message) -> None:
         stored = ("type", "trial", "functions", "stacks")
         kept = {key: value for key, value in profile.items() if key not in stored}
@@ -216,9 +221,7 @@ def _result(flow: _Flow, host: str, left_ns: int) -> Coroutine[Any, Any, Message
         lambda record: flow.on_record(host, record),
         keep_profile,
         stalls=flow.load.stalls,
-        silence_s=distributions.longest_silence_s(
-            [asked(facts["job"]) for facts in flow.account.hosts.values()]
-        ),
+        silence_s=silence_s,
     )
     return flow.load.going_on(found, host, flow.account, flow.settings)
 
@@ -265,7 +268,7 @@ async def _probe_clocks(
     agents = sessions or testbed.sessions
     lost = {loss["host"] for loss in account.losses}
     hosts = [host for host in account.hosts if host not in lost]
-    fits = await together(agents[host].probe_clock() for host in hosts)
+    fits = await probe_clocks(agents[host] for host in hosts)
     for host, found in zip(hosts, fits, strict=True):
         account.hosts[host]["clock"][when] = found.as_json()
     return dict(zip(hosts, fits, strict=True))

@@ -26,6 +26,7 @@ COMMANDS = (
     CommandEntry("init", "iodyno.cli.init:command", "Write a starter experiment file, with comments."),
     CommandEntry("check", "iodyno.cli.check:command", "Check an experiment file and say what it asks for."),
     CommandEntry("plan", "iodyno.cli.plan:command", "Show points, order and how long it will take."),
+    CommandEntry("hosts", "iodyno.cli.hosts:command", "Check every host of an experiment, side by side."),
     CommandEntry("run", "iodyno.cli.run:command", "Run an experiment, or go on with a campaign."),
     CommandEntry("noise", "iodyno.cli.noise:command", "Measure what varies when nothing is changed."),
     CommandEntry(

@@ -22,6 +22,7 @@ class WarningCode(StrEnum):
     CLOCK_STEPPED = "clock_stepped"
     FOREIGN_OUTPUT = "foreign_output"
     HOST_CHANGED = "host_changed"
+    HOST_LEFT_OUT = "host_left_out"
     TUNABLE_LEFT = "tunable_left"
     TUNABLE_NOT_OBTAINED = "tunable_not_obtained"
     TUNABLE_CHANGED = "tunable_changed"
@@ -130,6 +131,7 @@ MEANINGS: Mapping[WarningCode, tuple[str, str]] = {
         (WarningCode.FOREIGN_OUTPUT, "something wrote to the connection before the agent did",
          "silence the start-up files of the remote shell"),
         (WarningCode.HOST_CHANGED, "the host is not as it was when the campaign began", "begin a new campaign"),
+        (WarningCode.HOST_LEFT_OUT, "a host of many could not be had, and takes no part", "see `iodyno hosts`"),
         (WarningCode.TUNABLE_LEFT, "settings that a lab left which is gone were restored", "nothing"),
         (WarningCode.TUNABLE_NOT_OBTAINED, "the host has another value for a tunable than was asked for",
          "read the value obtained as the level"),

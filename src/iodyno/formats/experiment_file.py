@@ -105,6 +105,11 @@ def parse_experiment(
     experiment = reading.experiment(decoded, quick=quick)
     if experiment is None or reading.mistakes:
         raise error(file, reading.mistakes, "`iodyno schema` prints every key with what it may hold")
+    if reading.listed:
+        # With the hosts themselves, so that a campaign goes on with them when the inventory has changed.
+        reading.plain["hosts"] = {**reading.plain["hosts"], **reading.listed}
+        decoded = experiment_text(reading.plain)
+        experiment = replace(experiment, text=decoded)
     load = load_named(experiment.workload.kind)
     if (whole := load.whole(experiment.workload, reading.plain["workload"])) is not None:
         # With what it names, so that the campaign is complete in its folder.

@@ -23,6 +23,7 @@ from iodyno.formats.section_values import (
     CPU,
     HOST_NAMES,
     HOUR_NS,
+    INVENTORY,
     LINE,
     NAME_TEXT,
     PROSE,
@@ -79,6 +80,10 @@ class LimitsSection(Section):
     )
 
 
+MOST_HOSTS = 1000
+"""Hosts that one name may have."""
+
+
 def _host_section(access: AccessKind) -> type[Section]:
     fields: dict[str, Any] = {
         "access": (
@@ -94,7 +99,7 @@ def _host_section(access: AccessKind) -> type[Section]:
             Field(None, description="Where the other hosts reach it with data; a numeric address."),
         ),
         "count": (
-            Annotated[int, quantity_within("count", low=1, high=1000)],
+            Annotated[int, quantity_within("count", low=1, high=MOST_HOSTS)],
             Field(1, description="How many such hosts: NAME-1, NAME-2, ...; {n} in `to` is the number."),
         ),
         "data_port": (
@@ -102,6 +107,16 @@ def _host_section(access: AccessKind) -> type[Section]:
             Field(0, description="Port of the load; 0: any."),
         ),
     }
+    if access.target is not None:
+        text = "Names of hosts, of which `count` are taken: a file of Ansible, an ssh_config, n[001-100], a list."
+        fields["inventory"] = (Annotated[Any, INVENTORY], Field(None, description=text))
+        fields["group"] = (
+            Annotated[str, LINE],
+            Field(
+                None,
+                description="Group of the inventory, or names such as web-*.",
+            ),
+        )
     for option in access.options:
         fields[option.name] = (
             Annotated[Any, value_of_option(option)],

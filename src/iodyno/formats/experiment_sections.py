@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
-from iodyno.core.access import ACCESSES
+from iodyno.core.access import ACCESSES, AccessKind
 from iodyno.core.decision import MAX_TRIALS as UNTIL_TRIALS
 from iodyno.core.decision import UntilSpec, bind
 from iodyno.core.experiment import Experiment, HostSpec, Limits, Windows, WorkloadSpec
@@ -20,6 +21,7 @@ from iodyno.formats import (
     connection_points,
     design_section,
     host_groups,
+    inventory,
     named_traces,
     ssh_hosts,
     tunable_sections,
@@ -28,6 +30,7 @@ from iodyno.formats import (
 from iodyno.formats import experiment_model as model
 from iodyno.formats import section_values as values
 from iodyno.formats.explain_section import explained
+from iodyno.formats.host_groups import NUMBER
 from iodyno.formats.mistakes import Path, unknown
 from iodyno.formats.outcome_names import mistake_of
 from iodyno.formats.reading import Reading
@@ -135,8 +138,9 @@ class ExperimentReading(Reading):
                 self.note(path, f"invalid value {name!r}: it is a workload beside; expected another name")
             if not self.mapping(entry, path, "keys such as `access: local`"):
                 continue
-            access = entry.get("access")
-            if "access" not in entry:
+            # Whoever keeps an inventory reaches its hosts by ssh.
+            access = entry.get("access", "ssh" if "inventory" in entry else None)
+            if access is None and "access" not in entry:
                 self.note_missing(path, "access", ", ".join(ACCESSES))
                 continue
             if not isinstance(access, str) or access not in ACCESSES:
@@ -144,17 +148,28 @@ class ExperimentReading(Reading):
                     (*path, "access"), unknown(access if isinstance(access, str) else found(access), ACCESSES)
                 )
                 continue
-            section = self.section(model.HOST_SECTIONS[access], entry, path)
+            kind = ACCESSES[access]
+            if "inventory" in entry and kind.target and kind.target in entry:
+                self.note((*path, kind.target), "cannot be used with inventory, which names the hosts")
+            if "group" in entry and "inventory" not in entry:
+                self.note((*path, "group"), "can only be used with inventory")
+            by_inventory = {kind.target: NUMBER} if "inventory" in entry and kind.target else {}
+            section = self.section(
+                model.HOST_SECTIONS[access], {**by_inventory, "access": access, **entry}, path
+            )
             if section is None:
                 hosts[name] = HostSpec(name, access)
                 continue
             held = section.model_dump(exclude_unset=True)
             cpus = held.get("cpus", [])
             self.no_duplicates(cpus, (*path, "cpus"), str)
-            options = {o.name: held[o.name] for o in ACCESSES[access].options if o.name in held}
+            options = {o.name: held[o.name] for o in kind.options if o.name in held}
             one = HostSpec(name, access, options, tuple(cpus), held.get("address"), held.get("data_port", 0))
-            numbered = host_groups.expanded(one, held.get("count"))
-            if access == "ssh":
+            if "inventory" in held:
+                numbered = self.from_inventory(one, held, kind, path)
+            else:
+                numbered = host_groups.expanded(one, held.get("count"))
+            if access == "ssh" and numbered:
                 numbered = ssh_hosts.with_ports(numbered, path, self.note)
             self.groups[name] = tuple(host.name for host in numbered)
             hosts |= {host.name: host for host in numbered}
@@ -165,6 +180,39 @@ class ExperimentReading(Reading):
             text = "invalid value: one host alone in a namespace; expected netns for both hosts, or for none"
             self.note(("hosts", joined[0], "access"), text)
         return hosts
+
+    def from_inventory(
+        self, host: HostSpec, held: Mapping[str, Any], kind: AccessKind, path: Path
+    ) -> list[HostSpec]:
+        """The first hosts of an inventory, as many as `count` says; left out: all. The file's own text gets their list."""
+        try:
+            found_there = inventory.listed(held["inventory"], held.get("group"), kind, self.folder)
+        except ValueError as problem:
+            self.note((*path, "inventory"), str(problem))
+            return []
+        count = held.get("count", len(found_there))
+        if count > len(found_there):
+            text = f"invalid value {count}: the inventory has {len(found_there)} such hosts; expected {len(found_there)} at most"
+            self.note((*path, "count"), text)
+            return []
+        if count > model.MOST_HOSTS:
+            self.note(
+                (*path, "inventory"),
+                f"it has {count} hosts; expected {model.MOST_HOSTS} at most: name them by `count`",
+            )
+            return []
+        chosen = found_there[:count]
+        kept = {
+            key: value
+            for key, value in self.plain["hosts"][host.name].items()
+            if key not in ("inventory", "group")
+        }
+        self.listed[host.name] = {**kept, "access": host.access, "inventory": chosen}
+        own = {name: value for name, value in host.options.items() if name != kind.target}
+        return [
+            replace(each, options={**own, **one})
+            for each, one in zip(host_groups.expanded(host, count), chosen, strict=True)
+        ]
 
     def tunables(self) -> dict[str, Level]:
         """The tunables that are set in every trial."""

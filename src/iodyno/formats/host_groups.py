@@ -35,14 +35,17 @@ def expanded(host: HostSpec, count: int | None) -> list[HostSpec]:
         return [host]
     numbered = []
     for number in range(1, count + 1):
-        options = {
-            name: value.replace(NUMBER, str(number)) if isinstance(value, str) else value
-            for name, value in host.options.items()
-        }
+        options = {name: _numbered(value, number) for name, value in host.options.items()}
         address = host.address and host.address.replace(NUMBER, str(number))
         name = host.name if count == 1 else f"{host.name}-{number}"
         numbered.append(replace(host, name=name, options=options, address=address))
     return numbered
+
+
+def _numbered(value: Any, number: int) -> Any:
+    if isinstance(value, tuple):
+        return tuple(_numbered(word, number) for word in value)
+    return value.replace(NUMBER, str(number)) if isinstance(value, str) else value
 
 
 def names_of(written: Sequence[str], groups: Mapping[str, Sequence[str]]) -> list[str]:

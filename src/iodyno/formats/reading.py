@@ -29,6 +29,7 @@ class Reading:
         hosts = self.plain.get("hosts") if isinstance(self.plain, dict) else None
         self.host_names: list[str] = list(hosts) if isinstance(hosts, dict) else []
         self.groups: dict[str, tuple[str, ...]] = {}
+        self.listed: dict[str, dict[str, Any]] = {}
 
     def section(self, section: Any, written: Any, path: Path) -> Any:
         """The section read; None when it is wrong, with its mistakes noted."""

@@ -153,6 +153,16 @@ PROSE = _text(
     r"[^\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]{1,4000}",
     "a text of 4000 characters at most, without control characters",
 )
+INVENTORY = Reads(
+    lambda written: written,
+    {
+        "anyOf": [
+            {"type": "string"},
+            {"type": "array", "minItems": 1, "items": {"type": ["string", "object"]}},
+        ]
+    },
+    "a text or a list",
+)
 PROGRAM = _text(r"[\s\S]+", "a file, or the text of a personality")
 PROFILE = _text(r"[\s\S]+", "the text of a profile")
 CPU = quantity_within("count", low=0, high=8191)
@@ -203,8 +213,14 @@ def value_of_option(option: AccessOption) -> Reads:
     """Return the reader of an option of an access."""
     if option.kind == "mapping":
         return Reads(option.parse, {"type": "object"})
-    if option.kind == "text":
-        return Reads(limited(option.parse), {"type": "string"}, "a text")
+    if option.kind == "words":
+        return Reads(
+            option.parse, {"type": "array", "minItems": 1, "items": {"type": "string"}}, "a list of texts"
+        )
+    if option.kind == "text" or option.kind == "word":
+        return Reads(
+            limited(option.parse), {"type": "string"}, f"a {'text' if option.kind == 'text' else 'name'}"
+        )
     between = f"{quantity.show(option.kind, option.low)} to {quantity.show(option.kind, option.high)}"
     return Reads(limited(option.parse), _quantity_schema(option.kind, option.low, option.high), between)
 

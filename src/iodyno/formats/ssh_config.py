@@ -27,6 +27,7 @@ _NOTHING = ("none", "/dev/null")
 _MOST_BYTES = 1 << 20
 _MOST_FILES = 64
 _KEYWORD = re.compile(rb"[\s=]*(\w+)[\s=]*(.*)", re.DOTALL)
+_ALIAS = re.compile(r"[A-Za-z0-9_][\w.:-]{0,252}")
 _QUOTES = b"\"'\\"
 
 
@@ -63,6 +64,31 @@ def what_runs(config: str) -> str | None:
     return None
 
 
+def aliases(config: str) -> list[str]:
+    """The names on `Host` lines of the file and those that it includes; no patterns. Raises OSError for the file itself."""
+    names: dict[str, None] = {}
+    waiting, seen = [(config, True)], set[str]()
+    while waiting and len(seen) < _MOST_FILES:
+        name, is_first = waiting.pop(0)
+        if name in seen:
+            continue
+        seen.add(name)
+        try:
+            content = read_given(name, _MOST_BYTES)
+        except OSError:
+            if is_first:
+                raise
+            continue
+        for line in content.split(b"\n"):
+            keyword, rest = _taken_apart(line.translate(None, _QUOTES))
+            said = rest.decode(errors="replace")
+            if keyword == "host":
+                names |= dict.fromkeys(each for each in said.split() if _ALIAS.fullmatch(each))
+            elif keyword == "include" and not ("$" in said or "%" in said):
+                waiting += [(place, False) for place in _places(said)]
+    return list(names)
+
+
 def _taken_apart(line: bytes) -> tuple[str, bytes]:
     parts = _KEYWORD.match(line)
     return (parts[1].decode().lower(), parts[2]) if parts else ("", b"")
@@ -72,13 +98,26 @@ def _included(names: str) -> list[str] | None:
     """Files that are included and are not the user's own; None: which they are cannot be told."""
     if "$" in names or "%" in names:
         return None
-    own = Path.home() / ".ssh"
+    own = (Path.home() / ".ssh", _MACHINE)
+    return [
+        place
+        for place in _places(names)
+        if not any(Path(place).resolve().is_relative_to(each.resolve()) for each in own)
+    ]
+
+
+def home_of(name: str) -> Path:
+    """The path with the home directory that `~` or `~NAME` begins it with; as it is where nobody has that name."""
+    try:
+        return Path(name).expanduser()
+    except RuntimeError:
+        return Path(name)
+
+
+def _places(names: str) -> list[str]:
+    """The files that an Include names."""
     found = []
     for name in names.split():
-        pattern = Path(name).expanduser() if name.startswith("~") else own / name
-        found += [
-            place
-            for place in glob.glob(str(pattern))  # noqa: PTH207 - as ssh, which does not take `**` for any depth
-            if not any(Path(place).resolve().is_relative_to(each.resolve()) for each in (own, _MACHINE))
-        ]
+        pattern = home_of(name) if name.startswith("~") else Path.home() / ".ssh" / name
+        found += glob.glob(str(pattern))  # noqa: PTH207 - as ssh, which does not take `**` for any depth
     return found

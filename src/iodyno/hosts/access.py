@@ -98,24 +98,32 @@ class AgentProgram:
 class Reached:
     """Facts about a reached host beside what its agent will say.
 
-    `address`: where the other hosts reach it with data; `lab_address`: where it sees the lab, if it does.
-    `path`: what lies under its data, as made by the lab. `notes`: for people. `hello_timeout_s`: how long an agent may
-    take to its first word; None: as others. `namespace`: the network namespace of the lab's machine that it is, empty:
-    the lab's own; None: it is elsewhere, or has a kernel of its own. `probe_gap_s`: pause between two looks at its clock
-    (chosen: what delays one is gone before the next); a simulated host's answers are never late. `program`: the one that runs
-    there, where it is made for another architecture than the lab's.
+    `address`: where the other hosts reach it with data; `addresses`: those that its agent found there, with the lengths of their
+    prefixes; `lab_address`: where it sees the lab, if it does. `path`: what lies under its data, as made by the lab. `notes`: for
+    people. `hello_timeout_s`: how long an agent may take to its first word; None: as others. `namespace`: the network namespace
+    of the lab's machine that it is, empty: the lab's own; None: it is elsewhere, or has a kernel of its own. `probe_gap_s`: pause
+    between two looks at its clock (chosen: what delays one is gone before the next); a simulated host's answers are never late.
+    `program`: the one that runs there, where it is made for another architecture than the lab's.
+    `server`: what lets its clients in, empty: one of its own; None: there is no login (`iodyno.hosts.logins`).
     """
 
     address: str | None = None
     lab_address: str | None = None
     cpus: tuple[int, ...] = ()
+    addresses: Sequence[str] = ()
     path: Mapping[str, Any] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     warnings: list[Warning] = field(default_factory=list)
     hello_timeout_s: float | None = None
     namespace: str | None = None
+    server: str | None = None
     probe_gap_s: float = 0.002
     program: AgentProgram | None = None
+
+    @property
+    def data_address(self) -> str | None:
+        """Where others reach it, as was said; else the first address that its agent found."""
+        return self.address or next((each.partition("/")[0] for each in self.addresses), None)
 
 
 class Access(Protocol):

@@ -278,6 +278,7 @@ def host_facts(host: HostSummary) -> list[tuple[str, str]]:
     facts, clock = host.facts, host.clock
     rows = [
         ("Access", host.access + (f", address {host.address}" if host.address else "")),
+        *runs_in(facts),
         ("CPUs used", ", ".join(map(str, host.cpus)) or "not known"),
         ("Kernel", _known(facts.get("kernel"))),
         ("CPU", _known(facts.get("cpu_model"))),
@@ -308,6 +309,12 @@ def host_facts(host: HostSummary) -> list[tuple[str, str]]:
         said = (f"{name.replace('.', ' ').replace('_', ' ')} ({reason})" for name, reason in missing.items())
         rows.append(("Not to be had here", "; ".join(said)))
     return rows
+
+
+def runs_in(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """The row about the container, the pod, the node and the job that a host is; none where it is an ordinary machine."""
+    told = [f"{name} {facts[name]}" for name in ("container", "pod", "node", "job") if facts.get(name)]
+    return [("Runs in", ", ".join(told))] if told else []
 
 
 def _targets(summary: CampaignSummary, study: FunctionStudy) -> set[str]:

@@ -18,6 +18,7 @@ TITLES: dict[WarningCode, str] = {
     WarningCode.CLOCK_STEPPED: "Clock stepped",
     WarningCode.FOREIGN_OUTPUT: "Foreign output on the access",
     WarningCode.HOST_CHANGED: "Host changed",
+    WarningCode.HOST_LEFT_OUT: "Host left out",
     WarningCode.TUNABLE_LEFT: "Settings of an earlier lab restored",
     WarningCode.TUNABLE_NOT_OBTAINED: "Tunable not obtained",
     WarningCode.TUNABLE_CHANGED: "Tunable changed during a trial",

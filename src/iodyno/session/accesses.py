@@ -8,10 +8,13 @@ add an access: its entry in `iodyno.core.access`, a file in `iodyno.hosts`, a li
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from ipaddress import ip_interface
 from typing import Any
 
+from iodyno.core.access import ACCESSES, HOST_NAME
 from iodyno.core.errors import AccessError, ExperimentError
 from iodyno.core.experiment import HostSpec
 from iodyno.core.warnings import Warning, WarningCode
@@ -90,11 +93,26 @@ class OpenHosts:
         return any(not isinstance(path, (LoopbackPath, MeshPath)) for path in self.paths)
 
     def data_address(self, of: str, seen_from: str) -> str | None:
-        """Return the address at which `seen_from` reaches `of` with data."""
+        """Return the address at which `seen_from` reaches `of` with data: what is said, else what is found from inside."""
         reached, other = self.accesses[of].reached, self.accesses[seen_from].reached
         if reached.address == "127.0.0.1" and other.lab_address:
             return other.lab_address
+        from_elsewhere = reached.address == "127.0.0.1" and other.namespace is None
+        if reached.address is None or from_elsewhere:
+            return nearest(reached.addresses, other.addresses) or reached.address or "127.0.0.1"
         return reached.address
+
+
+def nearest(addresses: Sequence[str], seen_from: Sequence[str]) -> str | None:
+    """The address of a host that another one reaches: of a network that both are in, else the first of version 4.
+
+    >>> nearest(["192.0.2.7/24", "10.88.0.7/16"], ["10.88.0.5/16"])
+    '10.88.0.7'
+    """
+    own = sorted(map(ip_interface, addresses), key=lambda each: each.version)
+    others = [ip_interface(each).network for each in seen_from]
+    shared = [each for each in own if each.network in others]
+    return str((shared or own)[0].ip) if own else None
 
 
 Opener = Callable[[OpenHosts, Sequence[HostSpec], Cpus], Awaitable[None]]
@@ -201,6 +219,50 @@ async def _open_ssh(hosts: OpenHosts, specs: Sequence[HostSpec], cpus: Cpus) -> 
         hosts.accesses[spec.name] = SshAccess(spec.name, spec.options, spec.address, spec.cpus)
 
 
+async def _open_exec(hosts: OpenHosts, specs: Sequence[HostSpec], cpus: Cpus) -> None:
+    """What the file names runs on the lab's machine: who brings the file does not decide that alone."""
+    from iodyno.hosts.exec import ExecAccess
+
+    allowed = [name for name in os.environ.get(ALLOWED, "").split(",") if name]
+    for spec in specs:
+        command = [word.replace(HOST_NAME, spec.name) for word in spec.options["command"]]
+        if command[0] not in allowed:
+            raise AccessError(
+                f"its access runs `{command[0]}` on this machine, and the experiment file may be somebody else's",
+                where=f"host {spec.name}",
+                advice=f"read its `command`, then set {ALLOWED}={','.join([*allowed, command[0]])}",
+            )
+        hosts.accesses[spec.name] = ExecAccess(spec.name, command, spec.options, spec.address, spec.cpus)
+
+
+async def _open_engine(hosts: OpenHosts, specs: Sequence[HostSpec], cpus: Cpus) -> None:
+    """Hosts of an engine that the table of accesses has the command of."""
+    from iodyno.hosts.exec import ExecAccess
+
+    for spec in await _found(specs):
+        command = ACCESSES[spec.access].words(spec.name, spec.options)
+        hosts.accesses[spec.name] = ExecAccess(spec.name, command, spec.options, spec.address, spec.cpus)
+
+
+async def _found(specs: Sequence[HostSpec]) -> list[HostSpec]:
+    """The hosts, those of a selector with the pods that it finds."""
+    from iodyno.hosts import pods
+
+    found = [spec for spec in specs if "selector" not in spec.options]
+    same: dict[tuple[object, ...], list[HostSpec]] = {}
+    for spec in specs:
+        if "selector" in spec.options:
+            key = tuple(spec.options.get(name) for name in ("selector", "namespace", "context"))
+            same.setdefault(key, []).append(spec)
+    for alike in same.values():
+        names = await pods.running(alike[0].options, len(alike), f"host {alike[0].name}")
+        found += [
+            replace(spec, options={**spec.options, "pod": name})
+            for spec, name in zip(alike, names, strict=True)
+        ]
+    return found
+
+
 async def _open_simulated(hosts: OpenHosts, specs: Sequence[HostSpec], cpus: Cpus) -> None:
     from iodyno.session.simulated import SimulatedAccess
 
@@ -212,11 +274,15 @@ OPENERS: Mapping[str, Opener] = {
     "local": _open_local,
     "netns": _open_netns,
     "ssh": _open_ssh,
+    "exec": _open_exec,
+    **{name: _open_engine for name, kind in ACCESSES.items() if kind.command},
     "simulated": _open_simulated,
 }
 """Openers of the hosts of an access, by its word in an experiment file."""
 
 _ON_THIS_MACHINE = ("local", "netns")
+ALLOWED = "IODYNO_EXEC"
+"""Variable of the environment with the programs that access exec may run, separated by commas."""
 
 
 async def open_hosts(

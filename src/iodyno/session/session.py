@@ -11,6 +11,7 @@ from typing import Any
 
 from iodyno.core.errors import AccessError, IodynoError, TrialError
 from iodyno.core.warnings import Warning, WarningCode
+from iodyno.hosts import logins
 from iodyno.hosts.access import Access, AgentProgram, AgentStreams, end_at_once, ended
 from iodyno.session import clock, wire
 from iodyno.session.clock import ClockFit, Probe
@@ -26,6 +27,9 @@ LOST_AFTER_S = 10.0
 ENOUGH_NS = 50_000
 """Error of a clock up to which it needs no further look. Chosen: that of two hosts is then a tenth of the 1 ms by which they
 may start apart; on a network that is slower than this, all looks are taken."""
+PROBED_AT_A_TIME = 16
+"""Clocks looked at together. Chosen: what others answer meanwhile waits in the lab, and counts as time on the way; of 300
+at once the error is 80 times as large."""
 _REST_S = 15.0
 """Time that a job may take after its windows to account for itself: the agent's own 3 s, and a busy host."""
 _STALL_S = 2.0
@@ -64,16 +68,27 @@ class Session:
         self._tasks = [asyncio.create_task(self._read())]
 
     @classmethod
-    async def start(cls, access: Access, program: AgentProgram) -> Session:
-        """Starts an agent and hears its hello. Raises AccessError, also for an agent of another build."""
-        session = cls(access, await access.start(program))
-        try:
-            reached = access.reached
-            await session._greet(reached.program or program, reached.hello_timeout_s or HELLO_TIMEOUT_S)
-        except BaseException:
-            await session.close()
-            raise
-        return session
+    async def start(
+        cls,
+        access: Access,
+        program: AgentProgram,
+        *,
+        timeout_s: float | None = None,
+        started: Callable[[], None] = lambda: None,
+    ) -> Session:
+        """Starts an agent and hears its hello. `started` hears that its turn to log in has come; from then on it may take
+        `timeout_s`. Raises AccessError, also for an agent of another build, and TimeoutError.
+        """
+        async with logins.turn(access.reached.server), asyncio.timeout(timeout_s):
+            started()
+            session = cls(access, await access.start(program))
+            try:
+                reached = access.reached
+                await session._greet(reached.program or program, reached.hello_timeout_s or HELLO_TIMEOUT_S)
+            except BaseException:
+                await session.close()
+                raise
+            return session
 
     @property
     def alive(self) -> bool:
@@ -234,6 +249,7 @@ class Session:
         self.hello = {key: value for key, value in hello.items() if key != "type"}
         # The banner of an ssh server, say: no words about its end.
         self._words_before = self._streams.process.last_words()
+        self._access.reached.addresses = hello["host"].get("addresses", ())
         where = f"host {self.name}"
         if hello["wire_version"] != wire.WIRE_VERSION:
             raise AccessError(

@@ -143,3 +143,26 @@ fn facts_of_nothing_are_absent() {
     assert_eq!((facts.kernel, facts.threads_limit, facts.cpu_quota_cpus), (None, None, None));
     assert_eq!(facts.user_id, 65_534, "nobody");
 }
+
+#[test]
+fn the_engine_of_a_host_is_told_by_its_environment_and_its_root() {
+    let tree = Tree::of(&fixture("linux-6.18").join("before"));
+    let proc = tree.roots().proc;
+    let of = |variables: &str| {
+        std::fs::write(proc.join("self/environ"), variables.replace(' ', "\0")).unwrap();
+        let facts = host_facts(&tree.roots());
+        (facts.container, facts.pod, facts.node, facts.job)
+    };
+    let word = |text: &str| Some(text.to_owned());
+    assert_eq!(of("HOSTNAME=a container="), (None, None, None, None), "an ordinary machine");
+    assert_eq!(of("container=podman"), (word("podman"), None, None, None));
+    let pod = "KUBERNETES_SERVICE_HOST=10.0.0.1 HOSTNAME=load-7 NODE_NAME=n3";
+    assert_eq!(of(pod), (word("kubernetes"), word("load-7"), word("n3"), None));
+    assert_eq!(of("SLURM_JOB_ID=41 SLURMD_NODENAME=n2"), (None, None, word("n2"), word("41")));
+    std::fs::create_dir_all(proc.join("self/root")).unwrap();
+    std::fs::write(proc.join("self/root/.dockerenv"), "").unwrap();
+    assert_eq!(of("HOSTNAME=a"), (word("docker"), None, None, None));
+    std::fs::create_dir_all(proc.join("self/ns")).unwrap();
+    std::os::unix::fs::symlink("pid:[4026531836]", proc.join("self/ns/pid")).unwrap();
+    assert_eq!(of("HOSTNAME=a"), (None, None, None, None), "a machine made from an image");
+}

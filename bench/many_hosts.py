@@ -1,0 +1,139 @@
+"""Memory and CPU time that the lab itself takes for each host, and how long many hosts take to be opened.
+
+Simulated hosts are those of a lab whose hosts cost it nothing else; ssh is to one server on loopback, where each host is also a
+client on the lab's machine, and the agents share its CPUs with the lab.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import resource
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+from iodyno.campaign.account import Account
+from iodyno.campaign.testbed import Testbed
+from iodyno.campaign.trial import carry_out
+from iodyno.core.experiment import Experiment, HostSpec, Windows, WorkloadSpec
+from iodyno.session.locate import find_agent
+
+SIMULATED = (100, 1000)
+SSH = (10, 100)
+_SSHD = Path("/usr/sbin/sshd")
+_WINDOWS = Windows(0, 2_000_000_000, 0, 1_000_000_000)
+_IDLE_S = 3.0
+
+
+async def run(pairs: int) -> list[dict[str, object]]:
+    """A row for each way to reach hosts and each number of them, each in a process of its own."""
+    rows = []
+    with contextlib.ExitStack() as stack:
+        ways: list[tuple[str, int, dict[str, object]]] = [("simulated", count, {}) for count in SIMULATED]
+        if _SSHD.exists() and os.geteuid() == 0:
+            options = stack.enter_context(_server())
+            ways += [("ssh", count, options) for count in SSH]
+        for access, count, options in ways:
+            rows.append(await _in_child(access, count, options))
+    return rows
+
+
+async def _in_child(access: str, count: int, options: dict[str, object]) -> dict[str, object]:
+    words = [sys.executable, "-m", "bench.many_hosts", access, str(count), json.dumps(options)]
+    child = await asyncio.create_subprocess_exec(*words, stdout=asyncio.subprocess.PIPE)
+    said, _ = await child.communicate()
+    return dict(json.loads(said))
+
+
+async def _row(access: str, count: int, options: dict[str, object]) -> dict[str, object]:
+    clients = tuple(f"client-{number}" for number in range(1, count + 1))
+    hosts = {name: HostSpec(name, access, options) for name in (*clients, "server")}
+    workload = WorkloadSpec("stream", clients, ("server",), groups={"client": clients})
+    experiment = Experiment("bench", "", hosts, workload, (), profile_hz=0)
+    rss, began, cpu = _rss(), time.monotonic(), _cpu_s()
+    async with _opened(experiment) as testbed:
+        opened_s, opened_cpu = time.monotonic() - began, _cpu_s() - cpu
+        held = _rss() - rss
+        cpu = _cpu_s()
+        await asyncio.sleep(_IDLE_S)
+        idle = (_cpu_s() - cpu) / _IDLE_S
+        cpu, account, records = _cpu_s(), Account(), [0]
+
+        def count_record(host: str, record: object) -> None:
+            records[0] += 1
+
+        await carry_out(testbed, "t", experiment.settings({}), _WINDOWS, account, count_record)
+        trial = _cpu_s() - cpu
+        skew = (account.start or {}).get("skew_ns")
+    return {
+        "access": access,
+        "hosts": count,
+        "open_s": round(opened_s, 2),
+        "lab_cpu_to_open_ms_per_host": round(1e3 * opened_cpu / count, 2),
+        "lab_kib_per_host": round(held / 1024 / count),
+        "lab_cpu_idle_us_per_host_s": round(1e6 * idle / count),
+        "lab_cpu_trial_ms_per_host": round(1e3 * trial / count, 2),
+        "records": records[0],
+        "start_skew_us": None if skew is None else round(skew / 1e3),
+    }
+
+
+@contextlib.asynccontextmanager
+async def _opened(experiment: Experiment) -> AsyncIterator[Testbed]:
+    async with Testbed(experiment, find_agent()) as testbed:
+        yield testbed
+
+
+def _rss() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
+
+
+def _cpu_s() -> float:
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime
+
+
+@contextlib.contextmanager
+def _server() -> Iterator[dict[str, object]]:
+    """An ssh server on loopback with keys of its own."""
+    with tempfile.TemporaryDirectory() as made, socket.create_server(("127.0.0.1", 0)) as free:
+        folder, port = Path(made), int(free.getsockname()[1])
+        free.close()
+        for name in ("host", "user"):
+            key = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / name)]
+            subprocess.run(key, check=True)
+        (folder / "known").write_text(f"[127.0.0.1]:{port} {(folder / 'host.pub').read_text()}")
+        config = folder / "config"
+        config.write_text(
+            f"ListenAddress 127.0.0.1:{port}\nHostKey {folder}/host\nAuthorizedKeysFile {folder}/user.pub\nPidFile none\n"
+            "StrictModes no\nUsePAM no\nPasswordAuthentication no\nKbdInteractiveAuthentication no\n"
+        )
+        Path("/run/sshd").mkdir(exist_ok=True, mode=0o755)
+        server = subprocess.Popen([_SSHD, "-D", "-E", folder / "log", "-f", config])
+        try:
+            for _ in range(200):
+                with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port)):
+                    break
+                time.sleep(0.05)
+            yield {
+                "to": "root@127.0.0.1",
+                "port": port,
+                "identity_file": str(folder / "user"),
+                "known_hosts_file": str(folder / "known"),
+                "config_file": "/dev/null",
+            }
+        finally:
+            server.terminate()
+            server.wait()
+
+
+if __name__ == "__main__":
+    _access, _count, _options = sys.argv[1:]
+    sys.stdout.write(json.dumps(asyncio.run(_row(_access, int(_count), json.loads(_options)))))

@@ -305,6 +305,7 @@ def _show_all(summary: CampaignSummary) -> None:
     """Every outcome with its interval, the evidence for the limiter, how intervals were had, and all warnings."""
     from iodyno.report.headline import estimate_text
     from iodyno.report.limiter import sentence
+    from iodyno.report.observer import observer_note
     from iodyno.report.void import MARK, is_void
 
     point = summary.points[0]
@@ -320,6 +321,7 @@ def _show_all(summary: CampaignSummary) -> None:
     click.echo(sentence(point.limiter))
     for line in _methods({name: point.outcomes[name].method for name in summary.asked}):
         click.echo(line)
+    click.echo(observer_note(summary, parts=True))
     for warning in summary.warnings:
         click.echo(f"warning: {warning.line}")
 

@@ -317,7 +317,7 @@ def _host_warnings(
         found.append(Warning(WarningCode.SENSOR_MISSING, f"call stacks: {text}", f"host {host}"))
     limit = (dataset.experiment.get("limits") or {}).get("background_ratio", 0.05)
     loaded = {name for trial in finished for name in trial.hosts}
-    for name, known in basis.background.items():
+    for name, known in basis.background.items() if dataset.experiment.get("sensors") != "off" else ():
         # Of hosts on one machine, the first reads it for all.
         if name not in loaded and any(name in trial.clients for trial in finished):
             continue

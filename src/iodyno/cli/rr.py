@@ -13,6 +13,7 @@ from iodyno.cli import right_now
 from iodyno.cli.prove import proof_options
 from iodyno.cli.right_now import level
 from iodyno.core.expectation import Expectation
+from iodyno.core.experiment import SensorLevel
 from iodyno.core.submission import CLIENTS, SERVERS, Submission
 from iodyno.core.workload import REQUEST_RESPONSE
 
@@ -63,6 +64,7 @@ def command(
     repeat: int | None,
     prove: str | None,
     profile: bool,
+    sensors: SensorLevel,
     background_window: str | None,
     as_json: bool,
     verbose: bool,
@@ -106,6 +108,7 @@ def command(
         repeat=repeat,
         prove=prove,
         profile=profile,
+        sensors=sensors,
         background_window=background_window,
     )
     right_now.measure_and_show(keys, into, as_json=as_json, verbose=verbose, expect=expect, junit=junit)

@@ -13,13 +13,14 @@ import click
 from iodyno.cli import design_options, storage_files, uperf
 from iodyno.cli.again import again as command_again
 from iodyno.cli.campaign_argument import complete_campaign
-from iodyno.cli.experiment_argument import experiment_argument
+from iodyno.cli.experiment_argument import experiment_argument, sensors
 from iodyno.cli.options import GroupedCommand
 from iodyno.cli.prove import asked_proof, proof_options
 from iodyno.cli.signals import named_when_stopped
 from iodyno.cli.stderr import to_stderr
 from iodyno.cli.watch_beside import page_beside
 from iodyno.core.decision import MAX_TRIALS
+from iodyno.core.experiment import SensorLevel
 
 if TYPE_CHECKING:
     from iodyno.campaign.runner import CampaignOutcome
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
 @uperf.of_profiles
 @storage_files.of_storage
 @click.option("--watch", "watched", is_flag=True, help="Serve the live page of `iodyno watch` while it runs.")
+@sensors
 @click.option("--yes", is_flag=True, help="Do not ask before a long campaign.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of the report.")
 def command(
@@ -72,6 +74,7 @@ def command(
     max_trials: int | None,
     destroy: tuple[str, ...],
     watched: bool,
+    sensors: SensorLevel | None,
     yes: bool,
     as_json: bool,
     **asked: Any,
@@ -103,7 +106,7 @@ def command(
     """
     from iodyno.campaign.folder import was_quick
     from iodyno.cli.execute import ask, execute, folder_for, raise_for
-    from iodyno.formats.experiment_file import read_experiment
+    from iodyno.formats.experiment_file import read_experiment, with_sensors
     from iodyno.loads.script.uperf import is_profile
     from iodyno.session.locate import find_agent
     from iodyno.store.schema import EXPERIMENT
@@ -135,6 +138,7 @@ def command(
         storage_files.refuse(file, storage_asked)
         quick = quick or (resume is not None and was_quick(resume))
         experiment = read_experiment(file, quick=quick, design=design_keys)
+    experiment = with_sensors(experiment, sensors)
     experiment = replace(experiment, prove=asked_proof(prove) or experiment.prove)
     with design_options.placed(experiment, file):
         experiment = with_rule(experiment, until, max_trials, resume) or experiment
@@ -150,6 +154,7 @@ def command(
         folder,
         prove=prove == "on",
         prove_foreign=prove == "foreign",
+        sensors=sensors,
         destroy=destroy,
         remove=in_the_end,
     )

@@ -14,6 +14,7 @@ from iodyno.cli.number import NumberRange
 from iodyno.cli.right_now import level
 from iodyno.cli.share import PRECISION
 from iodyno.core.errors import TrialError
+from iodyno.core.experiment import SensorLevel
 from iodyno.core.search import parse_goal
 from iodyno.core.workload import REQUEST_RESPONSE
 
@@ -58,6 +59,7 @@ def command(
     within: float,
     to: str | None,
     profile: bool,
+    sensors: SensorLevel,
     background_window: str | None,
     as_json: bool,
     into: Path,
@@ -93,6 +95,7 @@ def command(
         seconds=seconds,
         to=to,
         profile=profile,
+        sensors=sensors,
         background_window=background_window,
     )
     experiment = right_now.experiment_of(keys)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from iodyno.analysis.summary import CampaignSummary, PointSummary
+from iodyno.core.experiment import NO_SENSORS
 from iodyno.core.limiter import UNKNOWN, Finding
 from iodyno.core.outcome import Estimate
 from iodyno.core.warnings import WarningCode
 from iodyno.loads.base.report import Row, load_of
-from iodyno.report.limiter import name_of
+from iodyno.report.limiter import blind, name_of
 from iodyno.report.numbers import Scale, digits, scale_of
 from iodyno.report.void import MARK, is_void
 from iodyno.report.warnings import grouped
@@ -44,6 +45,8 @@ def limited_by(finding: Finding) -> str:
     """Return the limiter, and how it is known: `receiver CPU (suspected; --prove tests it)`."""
     if not finding.verdict.trials:
         return "not known: no trial counts"
+    if blind(finding):
+        return f"not known: {NO_SENSORS}"
     if finding.name == UNKNOWN:
         first = finding.verdict.ranked[0] if finding.verdict.ranked else None
         nearest = f"; nearest: {_plain(first.name)}, in {first.held:.0%} of the intervals" if first else ""

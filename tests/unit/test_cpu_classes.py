@@ -357,5 +357,5 @@ def test_the_instrument_is_told_of_where_it_changes_a_cost_by_more_than_its_inte
     found = list(observer_cost("a", "here", [parts] * 3, [0.5] * 3, {"a.cpu_ns_per_kib": cost}))
     assert bool(found) == told
     if told:
-        text = "a: 8% of its cost is the instrument's own (of one CPU: exact accounting 3.5%, sensors 0.5%)"
+        text = "a: 8% of its cost is the instrument's own (of one CPU: exact accounting 3.5 %, sensors 0.5 %)"
         assert found == [Warning(WarningCode.OBSERVER_COST, text, "here")]

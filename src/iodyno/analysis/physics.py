@@ -372,7 +372,7 @@ def observer_cost(
         if one.estimate and one.low is not None and one.high is not None
     ]
     if share > max(OBSERVER_LEAST, min(halves, default=0.0)):
-        listed = ", ".join(f"{part} {ratio:.1%}" for part, ratio in parts.items())
+        listed = ", ".join(f"{part} {100 * ratio:.2g} %" for part, ratio in parts.items())
         text = f"{name}: {min(share, 1):.0%} of its cost is the instrument's own (of one CPU: {listed})"
         yield Warning(WarningCode.OBSERVER_COST, text, where)
 

@@ -28,7 +28,7 @@ from iodyno.loads.script.analysis.results import FoundScript
 
 @dataclass(frozen=True)
 class HostSummary:
-    """A host: what it is, how it was reached, its background, and the CPUs that each part of the instrument took there at most."""
+    """A host: what it is, how it was reached, its background, and the CPUs that each part of the instrument took at most."""
 
     name: str
     role: str

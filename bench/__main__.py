@@ -21,12 +21,10 @@ from bench import (
     exact,
     filebench,
     first_answer,
-    goodput,
     heatmap,
     instrument,
     limiter,
     mva,
-    network,
     own_cost,
     personalities,
     profile,
@@ -39,6 +37,7 @@ from bench import (
     storage_gaps,
     storage_metadata,
     tails,
+    versus,
     watch,
 )
 
@@ -46,7 +45,7 @@ Rows = list[dict[str, object]]
 
 BENCHES: dict[str, Callable[[int], Awaitable[Rows]]] = {
     "first_answer": first_answer.run,
-    "goodput": goodput.run,
+    "peers": versus.run,
     "connections": connections.run,
     "connections_most": connections.most,
     "loop": own_cost.loop,
@@ -54,6 +53,7 @@ BENCHES: dict[str, Callable[[int], Awaitable[Rows]]] = {
     "records": own_cost.records,
     "overhead": own_cost.overhead,
     "sensors": instrument.run,
+    "sensor_levels": own_cost.levels,
     "each_sensor": own_cost.each_sensor,
     "first_record": own_cost.first_record,
     "tails": tails.run,
@@ -65,7 +65,6 @@ BENCHES: dict[str, Callable[[int], Awaitable[Rows]]] = {
     "datagram_segments": datagrams.segments,
     "exact": exact.pair,
     "observer": exact.observer,
-    "network": network.run,
     "mva": mva.run,
     "heatmap": heatmap.run,
     "decisions": decision_campaigns.run,
@@ -85,7 +84,7 @@ BENCHES: dict[str, Callable[[int], Awaitable[Rows]]] = {
     "report_page": report_page.many,
 }
 """Every comparison, by name; a new one is one file and one line."""
-LONG = frozenset({"limiter", "network", "connections_most", "personalities", "filebench", "report_page"})
+LONG = frozenset({"limiter", "peers", "connections_most", "personalities", "filebench", "report_page"})
 """Comparisons that run only when they are named: a quarter of an hour, and more."""
 
 
@@ -107,12 +106,19 @@ def main() -> None:
     )
     parser.add_argument("--pairs", type=int, default=5, help="measurements of each side (default 5)")
     parser.add_argument(
-        "--cells", nargs="+", default=[], metavar="CELL", help=f"of network: {', '.join(network.cells())}"
+        "--cells", nargs="+", default=[], metavar="CELL", help=f"of peers: {', '.join(versus.cells())}"
     )
     parser.add_argument(
         "--keep",
         metavar="FILE",
-        help="of network: keep each cell's measurements there, and measure only what is missing",
+        help="of peers: keep each cell's measurements there, and measure only what is missing",
+    )
+    parser.add_argument("--more", action="store_true", help="of peers: ours also with other options")
+    parser.add_argument(
+        "--seconds",
+        type=float,
+        default=versus.SECONDS,
+        help=f"of peers: length of a load (default {versus.SECONDS:g})",
     )
     parser.add_argument("--peer", metavar="PATH", help="trace2heatmap.pl, for heatmap")
     parser.add_argument(
@@ -132,7 +138,13 @@ def main() -> None:
         parser.error(f"no comparison is called {unknown[0]}; there are {', '.join(BENCHES)}")
     benches = {
         **BENCHES,
-        "network": partial(network.run, chosen=arguments.cells, keep=arguments.keep),
+        "peers": partial(
+            versus.run,
+            chosen=arguments.cells,
+            keep=arguments.keep,
+            more=arguments.more,
+            seconds=arguments.seconds,
+        ),
         "heatmap": partial(heatmap.run, peer=arguments.peer, lines=arguments.lines),
         "personalities": partial(personalities.run, folder=arguments.folder),
         "filebench": partial(filebench.run, folder=arguments.folder),

@@ -84,7 +84,7 @@ BENCHES: dict[str, Callable[[int], Awaitable[Rows]]] = {
     "report_page": report_page.many,
 }
 """Every comparison, by name; a new one is one file and one line."""
-LONG = frozenset({"limiter", "peers", "connections_most", "personalities", "filebench", "report_page"})
+LONG = frozenset({"limiter", "connections_most", "personalities", "filebench", "report_page"})
 """Comparisons that run only when they are named: a quarter of an hour, and more."""
 
 
@@ -140,7 +140,7 @@ def main() -> None:
         **BENCHES,
         "peers": partial(
             versus.run,
-            chosen=arguments.cells,
+            chosen=arguments.cells or (() if arguments.names else versus.SHORT),
             keep=arguments.keep,
             more=arguments.more,
             seconds=arguments.seconds,

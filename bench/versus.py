@@ -36,6 +36,8 @@ SIZES = (1024, 8192, 65536)
 CONNECTIONS = (1, 4, 32, 1000)
 FLOWS = (1, 16, 64, 1000)
 DEPTHS = (1, 32)
+SHORT = ("bulk-65536x4",)
+"""Cells where none is named and everything short is run."""
 SECONDS = 3.0
 """Of a load. Whole, as some peers take no other."""
 _SETTLE_S = 1.0

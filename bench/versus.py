@@ -167,7 +167,7 @@ def run_peer(asked: Asked, peer: Peer, pair: Pair | None) -> Done:
             clients = stack.enter_context(
                 _running(lines.clients, pair.inside("client") if pair else [], folder)
             )
-            if pair is not None and asked.kind == "bulk":
+            if pair is not None:
                 _await(
                     "not all connections came up", lambda: _sockets(pair) >= asked.count or _ended(clients)
                 )
@@ -177,6 +177,8 @@ def run_peer(asked: Asked, peer: Peer, pair: Pair | None) -> Done:
             end = time.monotonic()
             time.sleep(0.1)  # for a reading behind the span
             _failed([*servers, *clients])
+            if asked.kind == "bulk" and _ended(clients):
+                raise RuntimeError("a client was done before all that it was looked at for was over")
             said = [client.communicate(timeout=asked.seconds + _SPARE_S)[0] for client in clients]
         bulk = asked.kind == "bulk"
         rate = sampler.received_per_s(begin, end) if bulk else sum(peer.rate(each) for each in said)
@@ -209,7 +211,7 @@ def _running(
 
 
 def _ended(running: Sequence[subprocess.Popen[str]]) -> bool:
-    return any(process.poll() for process in running)
+    return any(process.poll() is not None for process in running)
 
 
 def _failed(running: Sequence[subprocess.Popen[str]]) -> None:

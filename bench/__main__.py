@@ -21,13 +21,11 @@ from bench import (
     exact,
     filebench,
     first_answer,
-    goodput,
     heatmap,
     instrument,
     limiter,
     many_hosts,
     mva,
-    network,
     own_cost,
     personalities,
     profile,
@@ -41,6 +39,7 @@ from bench import (
     storage_gaps,
     storage_metadata,
     tails,
+    versus,
     watch,
 )
 
@@ -48,7 +47,7 @@ Rows = list[dict[str, object]]
 
 BENCHES: dict[str, Callable[[int], Awaitable[Rows]]] = {
     "first_answer": first_answer.run,
-    "goodput": goodput.run,
+    "peers": versus.run,
     "connections": connections.run,
     "connections_most": connections.most,
     "loop": own_cost.loop,
@@ -56,6 +55,7 @@ BENCHES: dict[str, Callable[[int], Awaitable[Rows]]] = {
     "records": own_cost.records,
     "overhead": own_cost.overhead,
     "sensors": instrument.run,
+    "sensor_levels": own_cost.levels,
     "each_sensor": own_cost.each_sensor,
     "first_record": own_cost.first_record,
     "tails": tails.run,
@@ -67,7 +67,6 @@ BENCHES: dict[str, Callable[[int], Awaitable[Rows]]] = {
     "datagram_segments": datagrams.segments,
     "exact": exact.pair,
     "observer": exact.observer,
-    "network": network.run,
     "mva": mva.run,
     "heatmap": heatmap.run,
     "decisions": decision_campaigns.run,
@@ -93,7 +92,6 @@ BENCHES: dict[str, Callable[[int], Awaitable[Rows]]] = {
 LONG = frozenset(
     {
         "limiter",
-        "network",
         "connections_most",
         "personalities",
         "filebench",
@@ -123,12 +121,19 @@ def main() -> None:
     )
     parser.add_argument("--pairs", type=int, default=5, help="measurements of each side (default 5)")
     parser.add_argument(
-        "--cells", nargs="+", default=[], metavar="CELL", help=f"of network: {', '.join(network.cells())}"
+        "--cells", nargs="+", default=[], metavar="CELL", help=f"of peers: {', '.join(versus.cells())}"
     )
     parser.add_argument(
         "--keep",
         metavar="FILE",
-        help="of network: keep each cell's measurements there, and measure only what is missing",
+        help="of peers: keep each cell's measurements there, and measure only what is missing",
+    )
+    parser.add_argument("--more", action="store_true", help="of peers: ours also with other options")
+    parser.add_argument(
+        "--seconds",
+        type=float,
+        default=versus.SECONDS,
+        help=f"of peers: length of a load (default {versus.SECONDS:g})",
     )
     parser.add_argument("--peer", metavar="PATH", help="trace2heatmap.pl, for heatmap")
     parser.add_argument(
@@ -148,7 +153,13 @@ def main() -> None:
         parser.error(f"no comparison is called {unknown[0]}; there are {', '.join(BENCHES)}")
     benches = {
         **BENCHES,
-        "network": partial(network.run, chosen=arguments.cells, keep=arguments.keep),
+        "peers": partial(
+            versus.run,
+            chosen=arguments.cells or (() if arguments.names else versus.SHORT),
+            keep=arguments.keep,
+            more=arguments.more,
+            seconds=arguments.seconds,
+        ),
         "heatmap": partial(heatmap.run, peer=arguments.peer, lines=arguments.lines),
         "personalities": partial(personalities.run, folder=arguments.folder),
         "filebench": partial(filebench.run, folder=arguments.folder),

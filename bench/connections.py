@@ -108,7 +108,7 @@ async def _at_once(engine: str, shares: list[int]) -> list[dict[str, Any]]:
             hosts = {name: HostSpec(name, "netns") for name in ends}
             # None of them reads the machine: each would read the same, with tens of thousands of sockets.
             asked = Experiment(
-                "bench", "", hosts, WorkloadSpec("request_response", ends[:1], ends[1:]), (), sensors=()
+                "bench", "", hosts, WorkloadSpec("request_response", ends[:1], ends[1:]), (), sensors="off"
             )
             testbeds.append(await stack.enter_async_context(Testbed(asked, find_agent())))
 

@@ -13,9 +13,8 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from bench.iperf3 import Pair
 from bench.ratio import paired
-from bench.testbed import Trial, open_testbed, trial
+from bench.testbed import Pair, Trial, open_testbed, trial
 
 SECONDS = 1.5
 PORT = 11_111
@@ -39,7 +38,7 @@ Peer = Callable[[Pair, int], float]
 def _server(pair: Pair, *command: str) -> Iterator[None]:
     """A peer's server in the foreground, on the server's CPU."""
     process = subprocess.Popen(
-        [*_on(pair.server, pair.server_cpu), *command], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        [*pair.inside("server"), *command], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
     time.sleep(0.4)
     try:
@@ -49,15 +48,11 @@ def _server(pair: Pair, *command: str) -> Iterator[None]:
         process.wait(10)
 
 
-def _on(namespace: str, cpu: int) -> list[str]:
-    return ["ip", "netns", "exec", namespace, "taskset", "-c", str(cpu)]
-
-
 def _outputs(pair: Pair, commands: list[list[str]]) -> list[str]:
     """What the peer's clients print, all running at once on the client's CPU."""
     running = [
         subprocess.Popen(
-            [*_on(pair.client, pair.client_cpu), *command],
+            [*pair.inside("client"), *command],
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,

@@ -11,10 +11,9 @@ import sys
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
 
-from bench.iperf3 import Pair
 from bench.meter import Metered
 from bench.ratio import middle
-from bench.testbed import open_testbed, trial
+from bench.testbed import Pair, open_testbed, trial
 from iodyno.campaign.account import Account
 from iodyno.campaign.trial import carry_out
 from iodyno.core.experiment import Experiment, Windows
@@ -47,8 +46,8 @@ async def run(pairs: int) -> list[dict[str, object]]:
         forms = {
             "all": replace(plain, profile_hz=Experiment.profile_hz),
             "no call stacks": replace(plain, profile_hz=0),
-            "nothing": replace(plain, profile_hz=0, sensors=()),
-            "nothing again": replace(plain, profile_hz=0, sensors=()),
+            "nothing": replace(plain, profile_hz=0, sensors="off"),
+            "nothing again": replace(plain, profile_hz=0, sensors="off"),
         }
         for settings in CASES:
             done: dict[str, list[Metered]] = {name: [] for name in forms}
@@ -107,7 +106,7 @@ async def _hold(settings: Mapping[str, Level], most_s: float) -> None:
     )
     complete: dict[str, Level] = {"transport": "tcp", "engine": "threads", "nagle": True, **settings}
     async with open_testbed() as (testbed, pair):
-        testbed.experiment = replace(testbed.experiment, profile_hz=0, sensors=())
+        testbed.experiment = replace(testbed.experiment, profile_hz=0, sensors="off")
         begun = asyncio.Event()
         going = asyncio.create_task(
             carry_out(testbed, "load", complete, windows, Account(), lambda _host, _record: begun.set())

@@ -6,10 +6,12 @@ import json
 import statistics
 import subprocess
 import time
+from collections.abc import Sequence
+from dataclasses import replace
 
-from bench.ratio import paired
-from bench.testbed import open_testbed, trial
-from iodyno.core.experiment import HostSpec
+from bench.ratio import middle, paired
+from bench.testbed import Trial, open_testbed, trial
+from iodyno.core.experiment import SENSOR_LEVELS, HostSpec, SensorLevel
 from iodyno.session import accesses
 from iodyno.session.locate import find_agent
 from iodyno.session.session import Session
@@ -59,6 +61,54 @@ async def records(pairs: int) -> list[dict[str, object]]:
             }
         )
     return rows
+
+
+async def levels(pairs: int) -> list[dict[str, object]]:
+    """Goodput and CPU time for a GB with light and with full sensors over those with none, by turns (light: at least 0.99)."""
+    rows: list[dict[str, object]] = []
+    async with open_testbed() as (testbed, pair):
+        # Call stacks are an option of their own; intervals are those of a quick command of a second.
+        plain = replace(testbed.experiment, profile_hz=0)
+        found: dict[SensorLevel, list[Trial]] = {level: [] for level in SENSOR_LEVELS}
+        for number in range(pairs):
+            # Turned round in every other round, so that a drift is on either side.
+            for level in SENSOR_LEVELS if number % 2 else reversed(SENSOR_LEVELS):
+                testbed.experiment = replace(plain, sensors=level)
+                settings = {"connections": 8, "size": 65536, "engine": "round_robin"}
+                found[level].append(await trial(testbed, pair, settings, 2.0, 0.1))
+        rates = {level: [one.metered.gbit_per_s for one in trials] for level, trials in found.items()}
+        costs = {level: [one.metered.cpu_s_per_gb for one in trials] for level, trials in found.items()}
+        for level in SENSOR_LEVELS:
+            rows.append(
+                {
+                    "sensors": level,
+                    "gbit_per_s": round(statistics.median(rates[level]), 2),
+                    "goodput_over_off": "{:.3f} [{:.3f}, {:.3f}]".format(*middle(rates[level], rates["off"])),
+                    "cpu_s_per_gb_over_off": "{:.3f} [{:.3f}, {:.3f}]".format(
+                        *middle(costs[level], costs["off"])
+                    ),
+                    **{part: f"{ratio:.2%} of a CPU" for part, ratio in _taken(found[level]).items()},
+                }
+            )
+    return rows
+
+
+def _taken(trials: Sequence[Trial]) -> dict[str, float]:
+    """CPU time of the costlier end's readings and of its programs in the kernel, of one CPU, median over the trials."""
+    each: dict[str, list[float]] = {"readings": [], "exact accounting": []}
+    for one in trials:
+        of_hosts: dict[str, list[float]] = {part: [] for part in each}
+        for records in one.records.values():
+            measured = [record for record in records if record["window"] == "measured"]
+            span_ns = measured[-1]["end_ns"] - measured[0]["begin_ns"]
+            readings = [reading for record in measured for reading in record["sensors"]]
+            of_hosts["readings"].append(sum(reading["cost_ns"] for reading in readings) / span_ns)
+            values = (value for reading in readings for value in reading["values"])
+            programs = sum(value for metric, _, value in values if metric == "exact.observer_ns")
+            of_hosts["exact accounting"].append(programs / span_ns)
+        for part, found in of_hosts.items():
+            each[part].append(max(found))
+    return {part: statistics.median(found) for part, found in each.items()}
 
 
 async def each_sensor(pairs: int) -> list[dict[str, object]]:

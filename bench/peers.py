@@ -1,346 +1,263 @@
-"""Peers that a comparison starts between two namespaces: client and server each on their own CPU.
+"""The table of peers: which tools load a path as iodyno does, and their command lines, as those who know them set them.
 
-Peers from Debian are taken from the path; others by the program that an environment variable names (`IODYNO_NEPER` the
-folder of neper's programs).
+A peer is taken from the path; one that is not there is left out, and said. All have the same CPUs and the same two network
+namespaces, one process where one can do it, and the lines that are run are printed. Left out are ways that are no plain
+writes of a buffer of the user's (`iperf3 -Z`, `tcp_stream --enable-tcp-zerocopy`), as iodyno has them by option, too. neper
+joins small writes (MSG_MORE) unless it is told not to; both are there.
 """
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
 import re
 import shutil
-import subprocess
-import tempfile
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from bench.iperf3 import Pair
-
-_START_S = 0.4
-"""How long a server has to listen before its clients come. chosen: ten times what the slowest takes on an idle CPU."""
-_SPARE_S = 30.0
-"""How much longer than told a client may take before the comparison fails."""
-
-
-def _inside(pair: Pair, end: str) -> list[str]:
-    name, cpu = (pair.client, pair.client_cpu) if end == "client" else (pair.server, pair.server_cpu)
-    return ["ip", "netns", "exec", name, "taskset", "-c", str(cpu)]
-
-
-@contextlib.contextmanager
-def _running(
-    pair: Pair, end: str, commands: Sequence[Sequence[str]]
-) -> Iterator[list[subprocess.Popen[str]]]:
-    """Programs at one end; those that are left when the block ends are ended."""
-    started: list[subprocess.Popen[str]] = []
-    try:
-        for command in commands:
-            started.append(
-                subprocess.Popen(
-                    [*_inside(pair, end), *command],
-                    stdout=subprocess.PIPE,
-                    stderr=subprocess.STDOUT,
-                    text=True,
-                )
-            )
-        yield started
-    finally:
-        for process in started:
-            process.terminate()
-        for process in started:
-            process.communicate(timeout=10)
-
-
-_MOST_STREAMS = 128
+EXCHANGE_BYTES = 64
+"""Of a request, and of its answer."""
+BLOCK_BYTES = 4096
+WORKING_SET_BYTES = 256 << 20
+MOST_STREAMS = 128
 """Streams of one process of iperf3, and of nuttcp. Those of iperf3 are divided between several, each with its port."""
-_PORT = 15_201
+# Below the ports that the namespaces give to connections (from 1024 on); nuttcp takes no such one.
+PORT, NUTTCP_PORT = 400, 15_201
+
+Command = Sequence[str]
 
 
-def _parts(connections: int) -> list[int]:
+@dataclass(frozen=True)
+class Asked:
+    """What is asked of every tool alike. `kind`: bulk, rr or disk; `count`: connections, or operations in flight; `size`: bytes
+    of a message or block; `address`: of the server; `cpus`: at each end; `folder`: for files of the tool; `target`: of a disk.
+    """
+
+    kind: str
+    count: int
+    seconds: float
+    size: int = 0
+    address: str = ""
+    cpus: int = 1
+    folder: Path = Path()
+    target: Path = Path()
+    reads: bool = True
+    direct: bool = False
+
+
+@dataclass(frozen=True)
+class Lines:
+    """The command lines of a tool: servers, which wait at `ports` (none: that is not known), and clients."""
+
+    clients: Sequence[Command]
+    servers: Sequence[Command] = ()
+    ports: Sequence[int] = ()
+
+
+@dataclass(frozen=True)
+class Peer:
+    """A tool: how it is called for what is asked, and what each of its clients says of its rate, where nobody else counts."""
+
+    kind: str
+    program: str
+    lines: Callable[[Asked], Lines]
+    rate: Callable[[str], float] = field(default=lambda said: 0.0)
+
+    @property
+    def found(self) -> bool:
+        """Whether the tool is on this machine."""
+        return shutil.which(self.program) is not None
+
+
+def parts(connections: int, most: int = MOST_STREAMS) -> list[int]:
     """Connections of each process.
 
-    >>> _parts(1000), _parts(4)
+    >>> parts(1000), parts(4)
     ([125, 125, 125, 125, 125, 125, 125, 125], [4])
     """
-    processes = -(-connections // _MOST_STREAMS)
+    processes = -(-connections // most)
     return [connections * (n + 1) // processes - connections * n // processes for n in range(processes)]
 
 
-def _read(pair: Pair, *files: str) -> str:
-    """Files of the server's namespace, one after the other."""
-    command = ["ip", "netns", "exec", pair.server, "cat", *files]
-    return subprocess.run(command, capture_output=True, text=True, check=False).stdout
+def _lasting(asked: Asked) -> str:
+    """Seconds for a tool with a process a connection: the first is not to be done before the last has begun.
 
-
-def _await(what: str, done: Callable[[], bool]) -> None:
-    """Waits until it is so; on a busy machine that takes seconds. Raises RuntimeError where it never is."""
-    until = time.monotonic() + _SPARE_S
-    while not done():
-        if time.monotonic() > until:
-            raise RuntimeError(f"{what} within {_SPARE_S:.0f} s")
-        time.sleep(0.05)
-
-
-def _listening(pair: Pair, ports: Iterable[int]) -> bool:
-    """Whether somebody in the server's namespace waits at each of these ports, over TCP or UDP (proc_net(5))."""
-    lines = _read(pair, *(f"/proc/net/{name}" for name in ("tcp", "tcp6", "udp", "udp6"))).splitlines()
-    fields = [line.split() for line in lines]
-    # 0A: a TCP socket that listens; 07: one of UDP that is not connected.
-    open_ones = {int(f[1].rpartition(":")[2], 16) for f in fields if len(f) > 3 and f[3] in ("0A", "07")}
-    return open_ones.issuperset(ports)
-
-
-def _sockets(pair: Pair) -> int:
-    """TCP sockets of the server's namespace."""
-    # A peer that listens for both versions of IP has its sockets counted as those of version 6.
-    said = _read(pair, "/proc/net/sockstat", "/proc/net/sockstat6")
-    return sum(int(count) for count in re.findall(r"^TCP6?: inuse (\d+)", said, re.MULTILINE))
-
-
-@contextlib.contextmanager
-def _served(
-    pair: Pair,
-    servers: Sequence[Sequence[str]],
-    clients: Sequence[Sequence[str]],
-    connections: int,
-) -> Iterator[None]:
-    """Clients send; the block runs once all connections are up, and ends them."""
-    with _running(pair, "server", servers):
-        _await("no server listened", lambda: _listening(pair, range(_PORT, _PORT + len(servers))))
-        with _running(pair, "client", clients) as running:
-            _await(
-                "not all connections came up",
-                lambda: _sockets(pair) >= connections or any(process.poll() for process in running),
-            )
-            _failed(running)
-            yield
-            _failed(running)
-
-
-def _failed(running: Sequence[subprocess.Popen[str]]) -> None:
-    """Raises RuntimeError with the words of a program that has ended with a failure."""
-    for process in running:
-        if process.poll():
-            said, _ = process.communicate()
-            raise RuntimeError(f"it ended with {process.returncode}: {said[-300:]}")
-
-
-@contextlib.contextmanager
-def nuttcp(pair: Pair, connections: int, size: int, seconds: float) -> Iterator[None]:
-    """nuttcp sends for `seconds`: one process, which takes its streams in turn."""
-    if connections > _MOST_STREAMS:
-        raise RuntimeError(
-            f"nuttcp has {_MOST_STREAMS} streams at most, and data ports that no two of it can share"
-        )
-    server = ["nuttcp", "-S", "--nofork", f"-P{_PORT}"]
-    client = ["nuttcp", "-t", f"-P{_PORT}", f"-N{connections}", f"-l{size}", f"-T{seconds:.1f}", pair.address]
-    with _served(pair, [server], [client], connections):
-        yield
-
-
-@contextlib.contextmanager
-def iperf3_bulk(pair: Pair, connections: int, size: int, seconds: float) -> Iterator[None]:
-    """iperf3 as the other comparisons have it: one process for up to 128 streams."""
-    servers, clients = [], []
-    for number, streams in enumerate(_parts(connections)):
-        servers.append(["iperf3", "-s", "-1", "-p", str(_PORT + number)])
-        client = [
-            "iperf3",
-            "-c",
-            pair.address,
-            "-p",
-            str(_PORT + number),
-            "-P",
-            str(streams),
-            "-l",
-            str(size),
-        ]
-        # The first must not be done before the last has begun.
-        clients.append([*client, "-t", f"{seconds + 2.0 * len(servers):.1f}"])
-    with _served(pair, servers, clients, connections):
-        yield
-
-
-@contextlib.contextmanager
-def neper_bulk(pair: Pair, connections: int, size: int, seconds: float) -> Iterator[None]:
-    """neper's tcp_stream with one thread, without MSG_MORE, as the others send."""
-    program = str(Path(os.environ["IODYNO_NEPER"]) / "tcp_stream")
-    common = [program, f"-F{connections}", "-T1", f"-B{size}", f"-l{seconds:.0f}"]
-    with _running(pair, "server", [common]):
-        time.sleep(_START_S)
-        with _running(pair, "client", [[*common, "-c", "-H", pair.address]]) as clients:
-            yield
-            clients[0].wait(seconds + _SPARE_S)
-
-
-Bulk = Callable[[Pair, int, int, float], contextlib.AbstractContextManager[None]]
-
-
-@dataclass(frozen=True)
-class BulkPeer:
-    """A generator of bulk TCP."""
-
-    load: Bulk
-    found: Callable[[], bool]
-
-
-def _installed(name: str) -> Callable[[], bool]:
-    return lambda: shutil.which(name) is not None
-
-
-BULK: Mapping[str, BulkPeer] = {
-    "iperf3": BulkPeer(iperf3_bulk, _installed("iperf3")),
-    "nuttcp": BulkPeer(nuttcp, _installed("nuttcp")),
-    "neper": BulkPeer(neper_bulk, lambda: "IODYNO_NEPER" in os.environ),
-}
-"""Every peer for bulk TCP."""
-
-# Below the ports that the namespaces give to connections (from 1024 on), and each peer has its own: what qperf leaves in
-# TIME-WAIT keeps sockperf from listening there.
-_RR_PORT, _QPERF_PORT = 400, 600
-_UNITS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "sec": 1.0}
-
-
-def _sums(
-    pair: Pair,
-    servers: Sequence[Sequence[str]],
-    clients: Sequence[Sequence[str]],
-    seconds: float,
-    rate_of: Callable[[str], float],
-    ports: Sequence[int],
-) -> float:
-    """The sum of what all clients say of themselves, by `rate_of`, once the servers wait at their ports."""
-    with _running(pair, "server", servers) as serving:
-        _await(
-            "no server listened",
-            lambda: _listening(pair, ports) or any(process.poll() for process in serving),
-        )
-        _failed(serving)
-        with _running(pair, "client", clients) as running:
-            return sum(rate_of(process.communicate(timeout=seconds + _SPARE_S)[0]) for process in running)
-
-
-def _found(pattern: str, said: str, who: str) -> re.Match[str]:
-    found = re.search(pattern, said)
-    if found is None:
-        raise RuntimeError(f"{who} said: {said[-300:]}")
-    return found
-
-
-def sockperf(pair: Pair, transport: str, flows: int, size: int, seconds: float) -> float:
-    """Exchanges a second: a client process a flow, each with a socket of its own at one server with epoll.
-
-    A client of sockperf that is told of several sockets has one exchange in flight over all of them.
+    chosen: fifty processes begin a second, as they do on two busy CPUs. What each says of its own time then adds up to more than
+    all did at once, in the tool's favour.
     """
-    tcp = ["--tcp"] if transport == "tcp" else []
+    return f"{asked.seconds + asked.count // 50:.0f}"
 
-    def rate_of(said: str) -> float:
-        pattern = r"Valid Duration\] RunTime=([\d.]+) sec; SentMessages=\d+; ReceivedMessages=(\d+)"
-        found = _found(pattern, said, "sockperf")
-        return int(found[2]) / float(found[1])
 
-    ports = range(_RR_PORT, _RR_PORT + flows)
-    # Its messages have 14 bytes at least.
-    common = [
-        "sockperf",
-        "ping-pong",
-        *tcp,
-        "-i",
-        pair.address,
-        "-m",
-        str(max(size, 14)),
+def number_in(pattern: str, said: str) -> float:
+    """The number that a tool says. Raises RuntimeError where it does not."""
+    found = re.findall(pattern, said, re.MULTILINE)
+    if not found:
+        raise RuntimeError(f"it said: {said[-300:]}")
+    return float(found[-1])
+
+
+def _iperf3(asked: Asked) -> Lines:
+    each = parts(asked.count)
+    ports = range(PORT, PORT + len(each))
+    # The first must not be done before the last has begun.
+    lasts = f"{asked.seconds + 1.0 * (len(each) - 1):g}"
+    return Lines(
+        [["iperf3", "-c", asked.address, "-p", str(port), "-P", str(streams), "-l", str(asked.size), "-t", lasts]
+         for port, streams in zip(ports, each, strict=True)],
+        [["iperf3", "-s", "-1", "-p", str(port)] for port in ports],
+        ports,
+    )  # fmt: skip
+
+
+def _nuttcp(asked: Asked) -> Lines:
+    if asked.count > MOST_STREAMS:
+        raise RuntimeError(
+            f"nuttcp has {MOST_STREAMS} streams at most, and data ports that no two of it can share"
+        )
+    streams, size = f"-N{asked.count}", f"-l{asked.size}"
+    client = [
+        "nuttcp",
         "-t",
-        f"{seconds:.0f}",
+        f"-P{NUTTCP_PORT}",
+        "-p10000",
+        streams,
+        size,
+        f"-T{asked.seconds:g}",
+        asked.address,
     ]
-    with tempfile.NamedTemporaryFile("w", suffix=".feed") as feed:
-        feed.writelines(f"{transport[0].upper()}:{pair.address}:{port}\n" for port in ports)
-        feed.flush()
-        server = ["sockperf", "server", "-f", feed.name, "-F", "epoll"]
-        if flows == 1:
-            server = ["sockperf", "server", *tcp, "-i", pair.address, "-p", str(_RR_PORT)]
-        return _sums(pair, [server], [[*common, "-p", str(port)] for port in ports], seconds, rate_of, ports)
+    return Lines([client], [["nuttcp", "-S", "--nofork", f"-P{NUTTCP_PORT}"]], [NUTTCP_PORT])
 
 
-def qperf(pair: Pair, transport: str, flows: int, size: int, seconds: float) -> float:
-    """Exchanges a second: a client and a server a flow, as a server serves one client; a latency is half an exchange."""
+def _neper(program: str, *more: str) -> Callable[[Asked], Lines]:
+    def lines(asked: Asked) -> Lines:
+        sizes = (
+            [f"-B{asked.size}"] if program == "tcp_stream" else [f"-Q{EXCHANGE_BYTES}", f"-R{EXCHANGE_BYTES}"]
+        )
+        common = [
+            program,
+            f"-F{asked.count}",
+            f"-T{min(asked.cpus, asked.count)}",
+            *sizes,
+            f"-l{asked.seconds:.0f}",
+            *more,
+        ]
+        return Lines([[*common, "-c", "-H", asked.address]], [common], [12866])
 
-    def rate_of(said: str) -> float:
-        found = _found(r"latency\s*=\s*([\d.,]+) (ns|us|ms|sec)", said, "qperf")
-        return 0.5 / (float(found[1].replace(",", "")) * _UNITS[found[2]])
-
-    ports = range(_QPERF_PORT, _QPERF_PORT + flows)
-    told = ["-t", f"{seconds:.0f}", "-m", str(size), "-u", "-vv", f"{transport}_lat"]
-    clients = [["qperf", pair.address, "-lp", str(port), *told] for port in ports]
-    return _sums(pair, [["qperf", "-lp", str(port)] for port in ports], clients, seconds, rate_of, ports)
-
-
-@dataclass(frozen=True)
-class ExchangePeer:
-    """A generator of requests and answers, which counts them itself."""
-
-    rate: Callable[[Pair, str, int, int, float], float]
-    found: Callable[[], bool]
+    return lines
 
 
-EXCHANGES: Mapping[str, ExchangePeer] = {
-    "sockperf": ExchangePeer(sockperf, _installed("sockperf")),
-    "qperf": ExchangePeer(qperf, _installed("qperf")),
+def _netperf(asked: Asked) -> Lines:
+    test = ["-t", "TCP_STREAM", "--", "-m", str(asked.size)]
+    if asked.kind == "rr":
+        test = ["-t", "TCP_RR", "--", "-D", "-r", f"{EXCHANGE_BYTES},{EXCHANGE_BYTES}"]
+    client = [
+        "netperf",
+        "-H",
+        asked.address,
+        "-p",
+        str(PORT),
+        "-l",
+        _lasting(asked),
+        "-P",
+        "0",
+        "-v",
+        "0",
+        *test,
+    ]
+    return Lines([client] * asked.count, [["netserver", "-D", "-4", "-p", str(PORT)]], [PORT])
+
+
+def _uperf(asked: Asked) -> Lines:
+    profile = asked.folder / "profile.xml"
+    flowops = [f'<flowop type="write" options="size={asked.size or EXCHANGE_BYTES}"/>']
+    if asked.kind == "rr":
+        flowops += [f'<flowop type="read" options="size={EXCHANGE_BYTES}"/>']
+    to = f"remotehost={asked.address} protocol=tcp{' tcp_nodelay' if asked.kind == 'rr' else ''}"
+    profile.write_text(
+        "\n".join([
+            '<?xml version="1.0"?>', '<profile name="peer">', f'<group nthreads="{asked.count}">',
+            '<transaction iterations="1">', f'<flowop type="connect" options="{to}"/>', "</transaction>",
+            f'<transaction duration="{asked.seconds:.0f}s">', *flowops, "</transaction>",
+            '<transaction iterations="1">', '<flowop type="disconnect"/>', "</transaction>", "</group>", "</profile>", "",
+        ])
+    )  # fmt: skip
+    return Lines([["uperf", "-m", str(profile), "-P", str(PORT)]], [["uperf", "-s", "-P", str(PORT)]], [PORT])
+
+
+def _sockperf(asked: Asked) -> Lines:
+    """A client process a flow, each with a socket of its own at one server with epoll: a client that is told of several sockets
+    has one exchange in flight over all of them.
+    """
+    ports = range(PORT, PORT + asked.count)
+    to = ["-i", asked.address]
+    client = ["sockperf", "ping-pong", "--tcp", *to, "-m", str(EXCHANGE_BYTES), "-t", _lasting(asked)]
+    server = ["sockperf", "server", "--tcp", *to, "-p", str(PORT)]
+    if asked.count > 1:
+        feed = asked.folder / "sockperf.feed"
+        feed.write_text("".join(f"T:{asked.address}:{port}\n" for port in ports))
+        server = ["sockperf", "server", "-f", str(feed), "-F", "epoll"]
+    return Lines([[*client, "-p", str(port)] for port in ports], [server], ports)
+
+
+def _fio(engine: str, gtod_reduce: int) -> Callable[[Asked], Lines]:
+    """As its HOWTO has it for the least time an operation: buffers aligned to pages, no map of what was read, registered buffers
+    and files, several operations a call where several are in flight; with and without its own clock readings.
+    """
+
+    def lines(asked: Asked) -> Lines:
+        if engine == "psync" and asked.count > 1:
+            raise RuntimeError("psync has one operation in flight")
+        options = {
+            "name": "peer", "filename": asked.target, "rw": "randread" if asked.reads else "randwrite", "bs": BLOCK_BYTES,
+            "size": WORKING_SET_BYTES, "direct": int(asked.direct), "time_based": 1, "runtime": f"{asked.seconds:g}s",
+            "ioengine": engine, "iodepth": asked.count, "thread": 1, "norandommap": 1, "randrepeat": 0, "iomem_align": "4k",
+            "gtod_reduce": gtod_reduce, "output-format": "json",
+        }  # fmt: skip
+        if engine == "io_uring":
+            options |= {"fixedbufs": 1, "registerfiles": 1}
+        if asked.count > 1:
+            options |= {
+                "iodepth_batch_submit": asked.count // 2,
+                "iodepth_batch_complete_max": asked.count // 2,
+            }
+        return Lines([["fio", *(f"--{name}={value}" for name, value in options.items())]])
+
+    return lines
+
+
+def _rate_of_fio(said: str) -> float:
+    (job,) = json.loads(said[said.index("{") :])["jobs"]
+    return float(job["read"]["iops"] + job["write"]["iops"])
+
+
+_UPERF = r"^Txn2\s.*?\s(\d+)op/s"
+
+PEERS: Mapping[str, Peer] = {
+    "iperf3": Peer("bulk", "iperf3", _iperf3),
+    "nuttcp": Peer("bulk", "nuttcp", _nuttcp),
+    "neper": Peer("bulk", "tcp_stream", _neper("tcp_stream")),
+    "neper --no-cork": Peer("bulk", "tcp_stream", _neper("tcp_stream", "--no-cork")),
+    "netperf": Peer("bulk", "netperf", _netperf),
+    "uperf": Peer("bulk", "uperf", _uperf),
+    "neper tcp_rr": Peer(
+        "rr", "tcp_rr", _neper("tcp_rr"), lambda said: number_in(r"^throughput=([\d.]+)", said)
+    ),
+    "netperf TCP_RR": Peer("rr", "netperf", _netperf, lambda said: number_in(r"^\s*([\d.]+)\s*$", said)),
+    "sockperf": Peer(
+        "rr",
+        "sockperf",
+        _sockperf,
+        lambda said: (
+            number_in(r"Valid Duration\] RunTime=[\d.]+ sec; SentMessages=\d+; ReceivedMessages=(\d+)", said)
+            / number_in(r"Valid Duration\] RunTime=([\d.]+) sec", said)
+        ),
+    ),
+    # An exchange is a write and a read.
+    "uperf exchanges": Peer("rr", "uperf", _uperf, lambda said: number_in(_UPERF, said) / 2),
+    **{
+        f"fio {engine}, gtod_reduce={reduce}": Peer("disk", "fio", _fio(engine, reduce), _rate_of_fio)
+        for engine in ("psync", "io_uring")
+        for reduce in (0, 1)
+    },
 }
-"""Every peer for requests and answers, over TCP and UDP."""
-
-
-def iperf3_datagrams(pair: Pair, size: int, seconds: float) -> float:
-    """Datagrams sent a second from one socket, as fast as it can."""
-    server = ["iperf3", "-s", "-1", "-p", str(_PORT)]
-    client = ["iperf3", "-u", "-b", "0", "-l", str(size), "-t", f"{seconds:.1f}", "-c", pair.address, "-J"]
-
-    def rate_of(said: str) -> float:
-        try:
-            total = json.loads(said)["end"]["sum"]
-        except (ValueError, KeyError):
-            raise RuntimeError(f"iperf3 said: {said[-300:]}") from None
-        return float(total["packets"]) / float(total["seconds"])
-
-    return _sums(pair, [server], [[*client, "-p", str(_PORT)]], seconds, rate_of, [_PORT])
-
-
-def nuttcp_datagrams(pair: Pair, size: int, seconds: float) -> float:
-    """Datagrams sent a second from one socket, as fast as it can."""
-    server = ["nuttcp", "-S", "--nofork", f"-P{_PORT}"]
-    client = ["nuttcp", "-u", "-Ru", f"-l{size}", f"-T{seconds:.1f}", f"-P{_PORT}", "-fparse", pair.address]
-
-    def rate_of(said: str) -> float:
-        return int(_found(r"pkt=(\d+)", said, "nuttcp")[1]) / seconds
-
-    return _sums(pair, [server], [client], seconds, rate_of, [_PORT])
-
-
-def sockperf_datagrams(pair: Pair, size: int, seconds: float) -> float:
-    """Datagrams sent a second from one socket, as fast as it can."""
-    server = ["sockperf", "server", "-i", pair.address, "-p", str(_RR_PORT)]
-    client = ["sockperf", "throughput", "-i", pair.address, "-p", str(_RR_PORT), "-m", str(size)]
-
-    def rate_of(said: str) -> float:
-        return float(_found(r"Message Rate is (\d+)", said, "sockperf")[1])
-
-    return _sums(pair, [server], [[*client, "-t", f"{seconds:.0f}"]], seconds, rate_of, [_RR_PORT])
-
-
-@dataclass(frozen=True)
-class DatagramPeer:
-    """A generator of datagrams one way, which counts those that it sent."""
-
-    rate: Callable[[Pair, int, float], float]
-    found: Callable[[], bool]
-
-
-DATAGRAMS: Mapping[str, DatagramPeer] = {
-    "iperf3": DatagramPeer(iperf3_datagrams, _installed("iperf3")),
-    "nuttcp": DatagramPeer(nuttcp_datagrams, _installed("nuttcp")),
-    "sockperf": DatagramPeer(sockperf_datagrams, _installed("sockperf")),
-}
-"""Every peer for datagrams one way."""
+"""Every peer, by name."""

@@ -19,9 +19,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from bench.iperf3 import Pair
 from bench.ratio import middle
-from bench.testbed import open_testbed
+from bench.testbed import Pair, open_testbed
 from iodyno.campaign.account import Account
 from iodyno.campaign.testbed import Testbed
 from iodyno.campaign.trial import carry_out
@@ -96,7 +95,7 @@ def _forms(case: Case) -> dict[str, Experiment]:
         workload = parsed["plain"].workload
         same_calls = replace(workload, settings={**workload.settings, "engine": "round_robin"})
         parsed["plain"] = replace(parsed["plain"], workload=same_calls)
-    return {name: replace(form, sensors=(), profile_hz=0) for name, form in parsed.items()}
+    return {name: replace(form, sensors="off", profile_hz=0) for name, form in parsed.items()}
 
 
 async def _once(testbed: Testbed, case: Case, form: Experiment) -> _Done:
@@ -120,13 +119,7 @@ async def _once(testbed: Testbed, case: Case, form: Experiment) -> _Done:
 
 def _uperf(pair: Pair, case: Case) -> _Done:
     """The same profile by uperf: the rate as it counts itself, the CPU time of its processes at both ends."""
-    inside = {
-        host: ["ip", "netns", "exec", namespace, "taskset", "-c", str(cpu)]
-        for host, namespace, cpu in (
-            ("client", pair.client, pair.client_cpu),
-            ("server", pair.server, pair.server_cpu),
-        )
-    }
+    inside = {end: pair.inside(end) for end in ("client", "server")}
     with tempfile.TemporaryDirectory() as folder:
         profile = Path(folder) / "profile.xml"
         profile.write_text(case.profile(pair.address))

@@ -37,7 +37,7 @@ async def run(pairs: int) -> list[dict[str, object]]:
     with none, by turns. Nothing is asked of them; the first is to come near to the second.
     """
     whole = parse_experiment(TEXT, file="bench tails", environment={})
-    bare = replace(whole, sensors=())
+    bare = replace(whole, sensors="off")
     found: dict[str, list[dict[str, float]]] = {"with": [], "without": []}
     with tempfile.TemporaryDirectory() as place:
         for _ in range(2 * pairs):

@@ -9,7 +9,6 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from bench.iperf3 import Pair
 from bench.meter import Metered, measure
 from iodyno.campaign.account import Account
 from iodyno.campaign.testbed import Testbed
@@ -20,6 +19,23 @@ from iodyno.session.locate import find_agent
 from iodyno.session.sent import SentRecord
 
 DEVICE = "veth0"
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Where a comparison runs: two namespaces, their CPUs, and the server's address and device."""
+
+    client: str
+    server: str
+    client_cpus: tuple[int, ...]
+    server_cpus: tuple[int, ...]
+    address: str
+    device: str
+
+    def inside(self, end: str) -> list[str]:
+        """Return the words before a command that runs at an end, on the CPUs of that end."""
+        name, cpus = (self.client, self.client_cpus) if end == "client" else (self.server, self.server_cpus)
+        return ["ip", "netns", "exec", name, "taskset", "-c", ",".join(map(str, cpus))]
 
 
 @dataclass
@@ -45,8 +61,8 @@ async def open_testbed(workload: str = "stream") -> AsyncIterator[tuple[Testbed,
             Pair(
                 client=reached["client"].path["namespace"],
                 server=reached["server"].path["namespace"],
-                client_cpu=testbed.cpus["client"][0],
-                server_cpu=testbed.cpus["server"][0],
+                client_cpus=tuple(testbed.cpus["client"]),
+                server_cpus=tuple(testbed.cpus["server"]),
                 address=reached["server"].address or "",
                 device=DEVICE,
             ),

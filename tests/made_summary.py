@@ -118,7 +118,7 @@ def host(name: str, role: str, cpus: int) -> HostSummary:
     """A host of which little is known."""
     return HostSummary(
         name, role, "local", tuple(range(cpus)), None, {}, {}, {}, (), {}, (),
-        Background(name, 0.001, 0.001, 0.001), 0.001, {},
+        Background(name, 0.001, 0.001, 0.001), {"sensors": 0.001}, {},
     )  # fmt: skip
 
 

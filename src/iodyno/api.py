@@ -18,7 +18,7 @@ from iodyno.campaign.runner import run_campaign
 from iodyno.campaign.strategy import Strategy
 from iodyno.core.design import Design, PlannedTrial
 from iodyno.core.errors import StoreError, TrialError
-from iodyno.core.experiment import Experiment
+from iodyno.core.experiment import Experiment, SensorLevel
 from iodyno.core.warnings import Warning
 from iodyno.formats import shipped
 from iodyno.formats.experiment_file import experiment_text, parse_experiment, read_experiment
@@ -175,7 +175,8 @@ def run(
 
 def tcp(
     connections: int = 1, size: str | int = "64KiB", seconds: float = 3, *, to: str | None = None, clients: int = 1,
-    repeat: int | None = None, into: Folder = "campaigns", **parameters: Any,
+    repeat: int | None = None, into: Folder = "campaigns",
+    sensors: SensorLevel = "light", **parameters: Any,
 ) -> Campaign:  # fmt: skip
     """Measure rate and cost of streams between two namespaces of this machine, or to the host `to` (`user@host`).
 
@@ -183,13 +184,16 @@ def tcp(
     `stream`, as in an experiment file. Raises as `run` does.
     """
     levels = {"connections": connections, "size": size, "transport": "tcp", **parameters}
-    keys = quick.tcp(_written(levels), seconds=seconds, to=to, clients=clients, repeat=repeat)
+    keys = quick.tcp(
+        _written(levels), seconds=seconds, to=to, clients=clients, repeat=repeat, sensors=sensors
+    )
     return run(_parsed(keys), into=into)
 
 
 def rr(
     connections: int = 1, size: str | int = "64B", response_size: str | int = "64B", seconds: float = 3, *,
-    to: str | None = None, clients: int = 1, repeat: int | None = None, into: Folder = "campaigns", **parameters: Any,
+    to: str | None = None, clients: int = 1, repeat: int | None = None, into: Folder = "campaigns",
+    sensors: SensorLevel = "light", **parameters: Any,
 ) -> Campaign:  # fmt: skip
     """Measure requests and answers: rate, times and cost. `parameters`: of the workload `request_response`. Raises as `run`."""
     levels = {
@@ -199,13 +203,14 @@ def rr(
         "transport": "tcp",
         **parameters,
     }
-    keys = quick.rr(_written(levels), seconds=seconds, to=to, clients=clients, repeat=repeat)
+    keys = quick.rr(_written(levels), seconds=seconds, to=to, clients=clients, repeat=repeat, sensors=sensors)
     return run(_parsed(keys), into=into)
 
 
 def disk(
     target: Folder, size: str | int = "1GiB", seconds: float = 3, *, queue_depth: int = 1, block: str | int = "4KiB",
-    to: str | None = None, repeat: int | None = None, into: Folder = "campaigns", **parameters: Any,
+    to: str | None = None, repeat: int | None = None, into: Folder = "campaigns",
+    sensors: SensorLevel = "light", **parameters: Any,
 ) -> Campaign:  # fmt: skip
     """Measure reads and writes of a file or a device: rate, times and cost. A file that is not there is laid out.
 
@@ -215,13 +220,16 @@ def disk(
     levels = {"target": place, "working_set": size, "queue_depth": queue_depth, "block": block, **parameters}
     if queue_depth > 1:
         levels.setdefault("syscalls", "io_uring")
-    return run(_parsed(quick.disk(_written(levels), seconds=seconds, to=to, repeat=repeat)), into=into)
+    return run(
+        _parsed(quick.disk(_written(levels), seconds=seconds, to=to, repeat=repeat, sensors=sensors)),
+        into=into,
+    )
 
 
 def search(
     *goals: str, min_load: str | int = 100, max_load: str | int = 1_000_000, width: str = "2%",
     search_duration: str = "60s", seconds: float = 1, to: str | None = None, into: Folder = "campaigns",
-    **parameters: Any,
+    sensors: SensorLevel = "light", **parameters: Any,
 ) -> Campaign:  # fmt: skip
     """Find the largest rate that meets each goal, as `loss = 0` or `p99 <= 1ms`; `campaign.summary.goal_results` has them.
 
@@ -236,7 +244,7 @@ def search(
         "width": width,
         "search_duration": search_duration,
     }
-    keys = quick.search(levels, search_for=asked, seconds=seconds, to=to, profile=False)
+    keys = quick.search(levels, search_for=asked, seconds=seconds, to=to, profile=False, sensors=sensors)
     return run(_parsed(keys), into=into)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from iodyno.core.experiment import SensorLevel
 from iodyno.core.outcome import OUTCOMES, TIMES_OF_REQUESTS
 from iodyno.core.search import parse_goal
 from iodyno.core.workload import CONNECT_REQUEST_RESPONSE, REQUEST_RESPONSE
@@ -117,6 +118,7 @@ def tcp(
     repeat: int | None = None,
     prove: str | None = None,
     profile: bool = False,
+    sensors: SensorLevel = "light",
     background_window: str | None = None,
 ) -> dict[str, Any]:
     """Streams of bytes between two hosts."""
@@ -149,6 +151,7 @@ def tcp(
             *outcomes_of_clients(clients),
         ],
         "profile": profile,
+        "sensors": sensors,
     }
 
 
@@ -162,6 +165,7 @@ def rr(
     connect: bool = False,
     prove: str | None = None,
     profile: bool = False,
+    sensors: SensorLevel = "light",
     background_window: str | None = None,
 ) -> dict[str, Any]:
     """Requests and answers between two hosts."""
@@ -187,6 +191,7 @@ def rr(
             *outcomes_of_clients(clients),
         ],
         "profile": profile,
+        "sensors": sensors,
     }
 
 
@@ -213,6 +218,7 @@ def disk(
     to: str | None = None,
     prove: str | None = None,
     profile: bool = False,
+    sensors: SensorLevel = "light",
     background_window: str | None = None,
 ) -> dict[str, Any]:
     """Reads and writes of a target."""
@@ -241,6 +247,7 @@ def disk(
             f"{first}.device_busy_ratio",
         ],
         "profile": profile,
+        "sensors": sensors,
     }
 
 
@@ -277,6 +284,7 @@ def search(
     seconds: float,
     to: str | None,
     profile: bool,
+    sensors: SensorLevel = "light",
     background_window: str | None = None,
 ) -> dict[str, Any]:
     """The largest rate that meets each goal: messages one way, or requests."""
@@ -305,4 +313,5 @@ def search(
         "limits": limits(seconds, background_window),
         "outcomes": list(outcomes),
         "profile": profile,
+        "sensors": sensors,
     }

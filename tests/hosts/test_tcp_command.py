@@ -10,6 +10,9 @@ from pathlib import Path
 import pytest
 from places import iodyno, saved
 
+from iodyno.campaign.sensors import OF_LOAD
+from iodyno.core.experiment import NO_SENSORS
+
 COSTS = {f"{host}.{cost}" for host in ("client", "server") for cost in ("cpu_ns_per_kib", "cycles_per_kib")}
 
 
@@ -44,6 +47,38 @@ def test_all_that_is_behind_the_answer(tmp_path: Path) -> None:
     assert all(any(line.startswith(name) for line in lines) for name in COSTS)
     assert any("over 10 intervals of one trial" in line for line in lines)
     assert "measuring the background" in shown.stderr
+    assert any(
+        re.match(r"The instrument itself took .* on client \(.*sensors [0-9.e-]+ %", line) for line in lines
+    )
+
+
+@pytest.mark.root
+def test_without_sensors_a_rate_has_its_interval_and_costs_say_why_not(tmp_path: Path) -> None:
+    shown = iodyno("tcp", "--seconds", "0.5", "--sensors", "off", "--json", cwd=tmp_path)
+    assert shown.returncode == 0, shown.stderr
+    found = json.loads(shown.stdout)
+    outcomes = found["points"][0]["outcomes"]
+    assert {outcomes[name]["missing"] for name in COSTS} == {NO_SENSORS}
+    goodput = outcomes["goodput_bits_per_s"]
+    assert goodput["low"] < goodput["estimate"] < goodput["high"]
+    campaign = tmp_path / found["campaign"]
+    assert "off" in (campaign / "experiment.yaml").read_text()
+    (trial,) = (campaign / "trials").iterdir()
+    jobs = [host["job"] for host in json.loads((trial / "manifest.json").read_text())["hosts"].values()]
+    assert all(set(job["sensors"]) <= set(OF_LOAD) and not job["profile_hz"] for job in jobs)
+
+
+@pytest.mark.root
+def test_a_file_is_run_with_other_sensors_than_it_has(tmp_path: Path) -> None:
+    """The text that is kept has them, so that the campaign goes on from it."""
+    made = json.loads(iodyno("tcp", "--seconds", "0.2", "--json", cwd=tmp_path).stdout)
+    file = str(tmp_path / made["campaign"] / "experiment.yaml")
+    done = iodyno("run", file, "--sensors", "off", "--yes", "--into", "again", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    folder = done.stdout.splitlines()[-1]
+    assert "off" in (tmp_path / folder / "experiment.yaml").read_text()
+    resumed = iodyno("run", file, "--sensors", "off", "--yes", "--resume", folder, cwd=tmp_path)
+    assert resumed.returncode == 0, resumed.stderr
 
 
 @pytest.mark.root

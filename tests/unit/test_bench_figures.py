@@ -1,100 +1,82 @@
-"""What the comparison with other tools says of measurements that are known."""
+"""What the comparison with other tools asks of each, and what it says of measurements that are known."""
 
 from __future__ import annotations
 
-import json
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
-from bench import network
-from bench.network_figures import SAME, SIZES, Cell, figures
+from bench.peers import PEERS, Asked
+from bench.versus import MORE, cells, figures, ours
+from click.testing import CliRunner
+
+from iodyno.cli import disk, rr, tcp
+
+COMMANDS = {one.command.name: one.command for one in (tcp, rr, disk)}
+Side = dict[str, list[float]]
 
 
-def cell(name: str, ours: dict[str, list[float]], peers: dict[str, list[float]], cost: float = 1.0) -> Cell:
-    """A cell with these rates; ours cost `cost`, the peers 1."""
-    return Cell(
-        name,
-        {side: {"rate": rates, "cost": [cost] * len(rates)} for side, rates in ours.items()},
-        {side: {"rate": rates, "cost": [1.0] * len(rates)} for side, rates in peers.items()},
-    )
+def cell(mine: dict[str, Side], peers: dict[str, Side]) -> dict[str, Any]:
+    return {"ours": mine, "peers": peers, "refused": {}, "pairs": 3}
 
 
-def test_the_best_peer_of_the_cell_is_what_ours_are_held_against() -> None:
-    ours = {"threads": [10.0, 10.0, 10.0], "splice": [30.0, 28.0, 32.0]}
-    found = cell("bulk-1024x4", ours, {"iperf3": [5.0, 5.0, 5.0], "nuttcp": [20.0, 20.0, 20.0]}, cost=0.5)
-    same, cost, _, best = figures({found.name: found})
-    assert (same["ours"], same["peer"], same["ratio"], same["verdict"]) == (
-        "threads",
-        "nuttcp",
-        0.5,
-        "missed",
-    )
-    assert (cost["ratio"], cost["bar"], cost["verdict"]) == (0.5, "<= 1", "met")
-    assert (best["ratio"], best["least"], best["greatest"], best["verdict"]) == (1.5, 1.4, 1.6, "met")
+def side(rate: float, cost: float) -> Side:
+    return {"rate": [rate, rate * 0.9, rate * 1.1], "cost": [cost, cost, cost]}
 
 
-def test_the_cost_of_who_moves_most_and_of_who_needs_least_are_two_figures() -> None:
-    def series(rate: float, cost: float) -> dict[str, list[float]]:
-        return {"rate": [rate, rate], "cost": [cost, cost]}
-
-    ours = {"epoll": series(30.0, 0.6), "round robin": series(20.0, 0.4)}
-    peers = {"iperf3": series(25.0, 0.8), "nuttcp": series(15.0, 0.5)}
-    _, most, least, _ = figures({"bulk-65536x32": Cell("bulk-65536x32", ours, peers)})
-    assert (most["ours"], most["peer"], most["ratio"]) == ("epoll", "iperf3", 0.75)
-    assert (least["ours"], least["peer"], least["ratio"]) == ("round robin", "nuttcp", 0.8)
-
-
-@pytest.mark.parametrize("size", SIZES)
-def test_ours_of_each_size_make_the_peers_calls_and_others(size: int) -> None:
-    ours = network.bulk(size)
-    assert set(SAME["bulk"]) < set(ours)
-    # A call for each message is not the same as one for many.
-    assert not any("syscalls" in ours[name] or "receive" in ours[name] for name in SAME["bulk"])
-    assert all(int(str(how["batch"])) * size == network.BATCH_BYTES for how in ours.values())
+def test_a_row_holds_ours_against_who_moves_most_and_who_needs_least() -> None:
+    peers = {"iperf3": side(10e9, 4e-9), "neper": side(20e9, 2e-9), "uperf": side(5e9, 1e-9)}
+    row, mean, whole = figures({"bulk-1024x4": cell({"as it comes": side(30e9, 1e-9)}, peers)})
+    assert (row["best peer"], row["least cost"]) == ("neper 160", "uperf")
+    assert (row["rate"], row["rate ratio"]) == ("240 Gbit/s", "1.50 [1.50, 1.50]")
+    assert (row["cost ratio"], row["cost ratio to it"]) == ("0.50 [0.50, 0.50]", "1.00 [1.00, 1.00]")
+    assert (mean["cell"], mean["rate ratio"]) == ("geometric mean of 1, bulk", "1.500")
+    assert whole["cell"] == "geometric mean of 1, all"
 
 
-def test_a_figure_that_some_pairs_miss_is_said_to_be_unsure() -> None:
-    found = cell("tcp-rr-16", {"epoll": [11.0, 9.0, 12.0]}, {"qperf": [10.0, 10.0, 10.0]})
-    same, best = figures({found.name: found})
-    assert same["verdict"] == "met by the median, not by every pair"
-    assert best["verdict"] == "missed by the median, not by every pair"
-
-
-def test_the_mean_over_cells_is_geometric() -> None:
-    cells = {
-        name: cell(name, {"epoll": [ratio, ratio]}, {"iperf3": [1.0, 1.0]})
-        for name, ratio in (("bulk-1024x1", 4.0), ("bulk-8192x1", 1.0))
+def test_means_are_of_each_kind_and_of_all_for_each_way_of_ours() -> None:
+    mine = {"as it comes": side(2.0, 1.0), "io_uring": side(8.0, 1.0)}
+    found = {
+        name: cell(mine, {"peer": side(rate, 1.0)})
+        for name, rate in (("rr-1", 1.0), ("rr-16", 4.0), ("disk-read-direct-1", 1.0))
     }
-    last = figures(cells)[-1]
-    assert last["ratio"] == pytest.approx(2.0) and str(last["cell"]).startswith("2 of 15")
-
-
-def test_a_cell_without_a_peer_or_other_calls_says_nothing_of_it() -> None:
-    sent = cell("udp-send-64", {"read_write": [1.0], "segments": [9.0]}, {"iperf3": [1.0]})
-    assert [row["figure"] for row in figures({sent.name: sent})] == [
-        "datagrams/s, plain sockets", "datagrams/s, segmentation offload",
-    ]  # fmt: skip
-    alone = cell("udp-send-64", {"read_write": [1.0]}, {})
-    assert figures({alone.name: alone})[0]["verdict"] == "open"
-
-
-def test_kept_measurements_are_not_made_again_and_others_are_refused(tmp_path: Path) -> None:
-    kept = {
-        "ours": {"epoll": {"rate": [2.0]}},
-        "peers": {"qperf": {"rate": [1.0]}},
-        "refused": {},
-        "pairs": 1,
+    means = {
+        (row["cell"], row["ours"]): row["rate ratio"]
+        for row in figures(found)
+        if str(row["cell"]).startswith("geo")
     }
-    file = tmp_path / "kept.json"
-    machine = network._kept(None)["machine"]
-    file.write_text(json.dumps({"machine": machine, "cells": {"tcp-rr-1": kept}}))
-    rows = network.asyncio.run(network.run(1, ["tcp-rr-1"], str(file)))
-    assert [row["ratio"] for row in rows] == [2.0, 2.0]
-    file.write_text(json.dumps({"machine": "another", "cells": {}}))
-    with pytest.raises(SystemExit, match="another machine"):
-        network._kept(file)
-    file.write_text("[]")
-    with pytest.raises(SystemExit, match="is no file of this comparison"):
-        network._kept(file)
-    with pytest.raises(SystemExit, match="no cell is called bulk-1"):
-        network.asyncio.run(network.run(1, ["bulk-1"]))
+    assert means["geometric mean of 2, rr", "as it comes"] == "1.000"
+    assert means["geometric mean of 2, rr", "io_uring"] == "4.000"
+    assert means["geometric mean of 3, all", "as it comes"] == "1.260"
+
+
+def test_a_cell_without_a_peer_has_no_row() -> None:
+    (row,) = figures({"rr-1": cell({"as it comes": side(1.0, 1.0)}, {})})
+    assert row["cell"] == "-"
+
+
+@pytest.mark.parametrize("kind", ["bulk", "rr", "disk"])
+def test_our_command_of_each_kind_has_options_that_there_are(kind: str) -> None:
+    asked = replace(next(one for one in cells().values() if one.kind == kind), target=Path("file"))
+    for more in ((), *MORE[kind].values()):
+        _, command, *words = ours(asked, more)
+        said = CliRunner().invoke(COMMANDS[command], [*words, "--seconds", "0"])
+        # Of all that is written only the length, which is asked for again, is refused.
+        assert "--seconds" in said.output, said.output
+
+
+@pytest.mark.parametrize("name", PEERS)
+def test_every_peer_is_asked_for_what_ours_is(name: str, tmp_path: Path) -> None:
+    peer = PEERS[name]
+    size = {"bulk": 8192, "rr": 0, "disk": 4096}[peer.kind]
+    count = 1 if "psync" in name else 32
+    asked = Asked(peer.kind, count, 3.0, size=size, address="198.18.0.2", folder=tmp_path, target=Path("/t"))
+    lines = peer.lines(asked)
+    assert len(lines.servers) == (0 if peer.kind == "disk" else 1)
+    said = " ".join([*map(str, lines.clients[0]), *(path.read_text() for path in tmp_path.iterdir())])
+    assert ("4k" if peer.kind == "disk" else "8192" if size else "64") in said
+    if len(lines.clients) == 1 and peer.kind != "disk":
+        assert "32" in said
+    else:
+        assert len(lines.clients) in (1, 32)

@@ -13,9 +13,10 @@ from made_campaign import HELLO, Layout, Truth, changed, make_campaign
 from made_classes import ExactTruth
 
 from iodyno.analysis.dataset import read_dataset
+from iodyno.analysis.physics import observer_cost
 from iodyno.analysis.summary import CampaignSummary, analyse
 from iodyno.core.outcome import Estimate
-from iodyno.core.warnings import WarningCode
+from iodyno.core.warnings import Warning, WarningCode
 from iodyno.store.writer import write_document
 
 EXACT = ExactTruth()
@@ -239,7 +240,7 @@ def test_the_observer_is_an_outcome_of_each_host_and_of_the_costliest(tmp_path: 
     [
         ({"exact": replace(EXACT, sum=1.02)}, WarningCode.SPLIT_UNRELIABLE, "exact classes of CPU"),
         ({"exact": replace(EXACT, idle_off=0.2)}, WarningCode.PHYSICS, "by /proc/stat"),
-        ({"sensor_cost_ns": 30_000_000}, WarningCode.OBSERVER_COST, "of its cost is that of reading the sensors"),
+        ({"sensor_cost_ns": 30_000_000}, WarningCode.OBSERVER_COST, "of its cost is the instrument's own"),
         # Six of 8 ms a second, on CPUs that are busy for a quarter of the time.
         ({"sensor_cost_ns": 8_000_000}, WarningCode.READINGS_IN_TIMES, "for 1.2% of the time while no CPU was free"),
         ({"steal": 0.1}, WarningCode.COST_VOID, "unreliable"),
@@ -340,3 +341,21 @@ def test_a_campaign_of_the_first_store_still_reads(tmp_path: Path) -> None:
     assert "was not read" in summary.accounting.why
     assert outcomes(summary)["cpu_ns_per_kib"].estimate == pytest.approx(400, rel=1e-6)
     assert outcomes(summary)["observer_cost_ratio"].estimate is not None
+
+
+@pytest.mark.parametrize(
+    ("taken", "half", "told"),
+    [(0.04, 0.01, False), (0.08, 0.01, True), (0.08, 0.1, False), (0.08, None, True)],
+)
+def test_the_instrument_is_told_of_where_it_changes_a_cost_by_more_than_its_interval(
+    taken: float, half: float | None, told: bool
+) -> None:
+    """Of one CPU that is busy for half of the time, by all parts together."""
+    ends = (None, None) if half is None else (100 - 100 * half, 100 + 100 * half)
+    cost = Estimate(100.0, ends[0], ends[1], 3, "ns/KiB", "t")
+    parts = {"exact accounting": taken / 2 - 0.005, "sensors": 0.005}
+    found = list(observer_cost("a", "here", [parts] * 3, [0.5] * 3, {"a.cpu_ns_per_kib": cost}))
+    assert bool(found) == told
+    if told:
+        text = "a: 8% of its cost is the instrument's own (of one CPU: exact accounting 3.5 %, sensors 0.5 %)"
+        assert found == [Warning(WarningCode.OBSERVER_COST, text, "here")]

@@ -168,7 +168,7 @@ def test_a_change_along_connections_is_said_of_the_ends_that_are_claimed() -> No
 
 def test_the_instrument_is_told_of_many_hosts_in_one_list() -> None:
     made = made_summary.summary()
-    three = [replace(made.hosts[0], name=name, observer_ratio=0.01) for name in ("a", "b", "c")]
+    three = [replace(made.hosts[0], name=name, observer={"sensors": 0.01}) for name in ("a", "b", "c")]
     assert "of a CPU on a, 1 % of a CPU on b and 1 % of a CPU on c, which" in observer_note(
         replace(made, hosts=tuple(three))
     )

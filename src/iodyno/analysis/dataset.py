@@ -208,6 +208,8 @@ def _hosts(manifest: Mapping[str, Any], header: Mapping[str, Any]) -> dict[str, 
             {**host, "job": asked(host.get("job"))},
             machine=_machine(name, cpus, header),
             lacking=_lacking(name, header),
+            # Campaigns of before have null: all that there are.
+            sensors=(header.get("experiment") or {}).get("sensors") or "full",
         )
         for name, host in (manifest.get("hosts") or {}).items()
     }

@@ -9,6 +9,7 @@ from typing import Any, cast
 from iodyno.analysis.histogram import Histogram, merge
 from iodyno.analysis.readings import Reading as Reading
 from iodyno.analysis.records import Part, Record
+from iodyno.core.experiment import NO_SENSORS
 
 MEASURED = "measured"
 _ROWS: Mapping[str, Callable[[], Any]] = {
@@ -37,7 +38,8 @@ class HostData:
     `more_histograms`: what else was counted so, by name (`response_time`, `lateness`, `waiting`, `batch`, `io.CLASS` and
     `response.CLASS`). `classes`: counts by class of operation, by index of the record, where the load has classes.
     `machine`: what it shares CPUs with; hosts of one machine have one. `sensed_times`: histograms that sensors counted, by
-    metric and label. `lacking`: sensors that the agent could not open there, with the reason.
+    metric and label. `lacking`: sensors that the agent could not open there, with the reason; `sensors`: how many
+    were asked for.
 
     `derived` keeps what many outcomes are made from, so that it is worked out once. `fetch`: reads the rows of the trial, where
     the campaign has more of them than are held at a time (`held_rows`); `kept`: what was worked out of rows that may be gone.
@@ -56,6 +58,7 @@ class HostData:
     machine: str = ""
     sensed_times: dict[tuple[str, str], dict[int, Histogram]] = field(default_factory=dict)
     lacking: Mapping[str, str] = field(default_factory=dict)
+    sensors: str = "full"
     derived: dict[tuple[object, ...], Any] = field(default_factory=dict, repr=False, compare=False)
     fetch: Callable[[], None] | None = field(default=None, repr=False, compare=False)
     kept: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
@@ -172,11 +175,14 @@ class HostData:
         not seen what was asked for.
         """
         said = self.said_missing(sensor)
+        if self.sensors == "off":
+            return NO_SENSORS
         if not said and sensor in self.lacking:
             return f"sensor {sensor} is not to be had on {self.name}: {self.lacking[sensor]}"
         if not said and self.measured_readings(sensor):
             return f"sensor {sensor} was read on {self.name}, and saw nothing of it in the measured window"
-        return "; ".join(said) or f"sensor {sensor} was not read on {self.name}"
+        less = f", as of `sensors: {self.sensors}`; `full` has it" if self.sensors != "full" else ""
+        return "; ".join(said) or f"sensor {sensor} was not read on {self.name}{less}"
 
     def said_missing(self, sensor: str) -> list[str]:
         """List what the readings of a sensor lacked, each thing once: one lasts for many readings while others come and go."""

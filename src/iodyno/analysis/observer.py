@@ -8,7 +8,7 @@ a sample is not known and left out. Symbols are looked up after the measured win
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from itertools import chain
 
 from iodyno.analysis.cpu_classes import CPU_EXACT
@@ -16,8 +16,11 @@ from iodyno.analysis.dataset import HostData, Trial
 from iodyno.analysis.measured import Measured, missing, total_ratio
 from iodyno.analysis.readings import looks
 
-_PROGRAMS = ((CPU_EXACT, "exact.observer_ns"), ("block_times", "block.observer_ns"))
-"""Sensors with programs in the kernel, and what these took."""
+_PROGRAMS = (
+    ("exact accounting", CPU_EXACT, "exact.observer_ns"),
+    ("times of the block layer", "block_times", "block.observer_ns"),
+)
+"""Programs in the kernel, their sensors, and what they took."""
 
 
 def cost_ratio(trial: Trial, name: str) -> Measured:
@@ -81,24 +84,37 @@ def costliest_cost_ratio(trial: Trial) -> Measured:
     return max(known, key=lambda pair: pair[0])[1]
 
 
-def _cost_ratio(host: HostData) -> Measured:
+def parts(host: HostData) -> Mapping[str, float]:
+    """Share of one CPU that each part of the instrument took on a host in the measured window, without those that took nothing.
+    Their sum is the value of `cost_ratio`.
+    """
+    each = [(taken, span_ns) for taken, span_ns in _taken(host) if span_ns]
+    whole_ns = sum(span_ns for _, span_ns in each)
+    names = dict.fromkeys(name for taken, _ in each for name in taken)
+    found = {name: sum(taken.get(name, 0.0) for taken, _ in each) / whole_ns for name in names}
+    return {name: ratio for name, ratio in found.items() if ratio}
+
+
+def _taken(host: HostData) -> Iterator[tuple[dict[str, float], float]]:
+    """CPU time of each part in each interval, and the time that the readings are of."""
     sampler = _profile_ratio(host)
-    parts = []
     found = looked(host)
     for record in host.measured:
-        kernel_ns = sum(
-            reading.values.total(metric) or 0
-            for sensor, metric in _PROGRAMS
-            if (reading := host.readings.get(sensor, {}).get(record.index)) is not None
-        )
+        taken = {}
+        for name, sensor, metric in _PROGRAMS:
+            if (reading := host.readings.get(sensor, {}).get(record.index)) is not None:
+                taken[name] = float(reading.values.total(metric) or 0)
         cost_ns, least_ns = found.get(record.index, (0, 0))
         span_ns = max(record.span_ns, least_ns)
-        taken = kernel_ns + cost_ns + sampler * span_ns
-        parts.append((float(taken), float(span_ns)))
+        yield {**taken, "sensors": float(cost_ns), "call stacks": sampler * span_ns}, float(span_ns)
+
+
+def _cost_ratio(host: HostData) -> Measured:
+    each = [(sum(taken.values()), span_ns) for taken, span_ns in _taken(host)]
     counted = ["readings of the sensors"]
-    counted += ["programs in the kernel"] if any(host.labels(*each) for each in _PROGRAMS) else []
-    counted += ["call stacks"] if sampler else []
-    return total_ratio(parts, note=f"of one CPU: {', '.join(counted)}")
+    counted += ["programs in the kernel"] if any(host.labels(*one) for _, *one in _PROGRAMS) else []
+    counted += ["call stacks"] if _profile_ratio(host) else []
+    return total_ratio(each, note=f"of one CPU: {', '.join(counted)}")
 
 
 def _profile_ratio(host: HostData) -> float:

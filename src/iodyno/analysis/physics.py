@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
+from statistics import fmean
 from typing import Any
 
 from iodyno.analysis import arrivals, blocks, calls, cpu_classes, datagrams, observer, stalls
@@ -20,7 +22,7 @@ from iodyno.analysis.cpu_classes import (
 from iodyno.analysis.dataset import HostData, Trial
 from iodyno.analysis.flows import DEVICES, data_devices, named
 from iodyno.analysis.measured import Measured
-from iodyno.core.outcome import OUTCOMES
+from iodyno.core.outcome import OUTCOMES, Estimate
 from iodyno.core.path import OWN_KERNEL
 from iodyno.core.warnings import Warning, WarningCode
 from iodyno.loads.script.analysis import results as script
@@ -38,7 +40,8 @@ STEAL_VOID = 0.01
 READING_LEAST = 0.005
 """Share of the time for which loads may wait for sensors before it is said (chosen: half of what is beyond a 99th percentile)."""
 OBSERVER_LEAST = 0.05
-"""Share of a host's busy time that reading the sensors may take before it is said (chosen: costs are too high by no more)."""
+"""Share of a host's busy time that the instrument may take before it is said (chosen: costs are too high by no more)."""
+_COSTS = ("cpu_ns_per_kib", "cpu_ns_per_operation", "cpu_us_per_io")
 SPLIT_ERROR_POINTS = 0.01
 """Standard error of a sampled line between user and system that is said (chosen: half of `SPLIT_POINTS`)."""
 MANY_THREADS = 16
@@ -76,7 +79,6 @@ def check_trial(
             *(_exact_split if accounting.tier == "bpf" else _split)(host, trial),
             *_sampled_split(host, trial, accounting),
             *_steal(host, trial),
-            *_observer(host, trial, accounting),
             *_readings(host, trial),
             *_generator(host, trial),
         ]
@@ -350,17 +352,29 @@ def generator_warnings(trial: Trial) -> list[Warning]:
     return [warning for host in trial.hosts.values() for warning in _generator(host, trial)]
 
 
-def _observer(host: HostData, trial: Trial, accounting: Accounting) -> Iterator[Warning]:
-    """Warn of the sensors' own cost, which changes how a cost is read where little else was done. What the instrument takes is a
-    column; programs in the kernel, which count exactly, are there in every trial."""
-    taken = observer.reading_ratio(host)
-    busy = (cpu_classes.busy_ratio(trial, host.name, accounting).value or 0.0) * len(host.cpus)
-    if taken > OBSERVER_LEAST * busy > 0:
-        text = (
-            f"{host.name}: {min(taken / busy, 1):.0%} of its cost is that of reading the sensors, which took {taken:.1%} "
-            "of one CPU"
-        )
-        yield Warning(WarningCode.OBSERVER_COST, text, trial.name)
+def observer_cost(
+    name: str,
+    where: str,
+    taken: Sequence[Mapping[str, float]],
+    busy_cpus: Sequence[float],
+    outcomes: Mapping[str, Estimate],
+) -> Iterator[Warning]:
+    """Warn where the instrument's own time changes the cost of a host at a point by more than its interval: where little else was
+    done. `taken`: what its parts took, of a CPU, and `busy_cpus`: the CPUs that were busy, of each trial.
+    """
+    parts = {part: fmean(each.get(part, 0.0) for each in taken) for part in dict.fromkeys(chain(*taken))}
+    busy = fmean(busy_cpus) if busy_cpus else 0.0
+    share = sum(parts.values()) / busy if busy else 0.0
+    costs = [outcomes[key] for each in _COSTS if (key := f"{name}.{each}") in outcomes]
+    halves = [
+        (one.high - one.low) / 2 / one.estimate
+        for one in costs
+        if one.estimate and one.low is not None and one.high is not None
+    ]
+    if share > max(OBSERVER_LEAST, min(halves, default=0.0)):
+        listed = ", ".join(f"{part} {100 * ratio:.2g} %" for part, ratio in parts.items())
+        text = f"{name}: {min(share, 1):.0%} of its cost is the instrument's own (of one CPU: {listed})"
+        yield Warning(WarningCode.OBSERVER_COST, text, where)
 
 
 def _readings(host: HostData, trial: Trial) -> Iterator[Warning]:

@@ -28,7 +28,7 @@ from iodyno.loads.script.analysis.results import FoundScript
 
 @dataclass(frozen=True)
 class HostSummary:
-    """A host: what it is, how it was reached, its background, and what the instrument took there."""
+    """A host: what it is, how it was reached, its background, and the CPUs that each part of the instrument took at most."""
 
     name: str
     role: str
@@ -42,7 +42,7 @@ class HostSummary:
     path: Mapping[str, Any]
     notes: tuple[str, ...]
     background: Background
-    observer_ratio: float | None
+    observer: Mapping[str, float]
     receive_shares: Mapping[int, float]
 
 

@@ -28,7 +28,7 @@ class Seen:
     warnings: tuple[Warning, ...]
     measured: Mapping[str, Measured]
     verdict: Verdict
-    observer: Mapping[str, float | None]
+    observer: Mapping[str, Mapping[str, float]]
     shares: Mapping[int, float] | None
     measured_ns: Mapping[str, int]
 
@@ -47,7 +47,7 @@ def look_at(
             # Only of a point with one trial are parts of it wanted (and where a port with few buffers is idle).
             measured=measured if trials[trial.point] == 1 else _without_parts(measured),
             verdict=verdict.of_trial(trial),
-            observer={name: observer.cost_ratio(trial, name).value for name in hosts},
+            observer={name: observer.parts(host) for name, host in hosts.items()},
             shares=physics.receive_shares(trial),
             measured_ns={name: host.measured_ns for name, host in hosts.items()},
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -32,7 +32,7 @@ from iodyno.analysis.wall import walls_of
 from iodyno.core.decision import Rule, Standing, UntilSpec
 from iodyno.core.experiment import stored_ends
 from iodyno.core.limiter import Finding, Verdict
-from iodyno.core.outcome import OUTCOMES, bystanders_of
+from iodyno.core.outcome import OUTCOMES, Estimate, bystanders_of
 from iodyno.core.warnings import Warning, WarningCode
 from iodyno.loads.base.analysis import load_of
 from iodyno.loads.files.analysis.flowops import programs_of
@@ -222,6 +222,7 @@ def _points(
             text = f"{len(mine)} of {planned[point]} planned trials finished"
             about.append(Warning(WarningCode.MISSING_TRIALS, text, where))
         about += [warning for trial in by_point[point] for warning in warnings[trial.name]]
+        about += _observers(where, mine, seen, outcomes)
         limiter = _limiter(dataset, point, [seen[trial.name].verdict for trial in mine])
         about = list(dict.fromkeys(about))
         found.append(
@@ -230,6 +231,22 @@ def _points(
             )
         )
     return _with_spreads(found, finished, {name: one.measured for name, one in seen.items()})
+
+
+def _observers(
+    where: str, trials: Sequence[Trial], seen: Mapping[str, Seen], outcomes: Mapping[str, Estimate]
+) -> Iterator[Warning]:
+    """The warnings about what the instrument took at a point."""
+    for name in dict.fromkeys(name for trial in trials for name in trial.hosts):
+        mine = [trial for trial in trials if name in trial.hosts]
+        busy = [
+            value * len(trial.hosts[name].cpus)
+            for trial in mine
+            if (known := seen[trial.name].measured.get(f"{name}.cpu_busy_ratio"))
+            and (value := known.value) is not None
+        ]
+        taken = [seen[trial.name].observer[name] for trial in mine]
+        yield from physics.observer_cost(name, where, taken, busy, outcomes)
 
 
 def _with_spreads(
@@ -294,7 +311,7 @@ def _host_warnings(
         found.append(Warning(WarningCode.SENSOR_MISSING, f"call stacks: {text}", f"host {host}"))
     limit = (dataset.experiment.get("limits") or {}).get("background_ratio", 0.05)
     loaded = {name for trial in finished for name in trial.hosts}
-    for name, known in basis.background.items():
+    for name, known in basis.background.items() if dataset.experiment.get("sensors") != "off" else ():
         # Of hosts on one machine, the first reads it for all.
         if name not in loaded and any(name in trial.clients for trial in finished):
             continue
@@ -330,8 +347,7 @@ def _host(
     known = dataset.hosts[name]
     hello = known.get("hello") or {}
     data = [trial.hosts[name] for trial in finished if name in trial.hosts]
-    each = [one.observer.get(name) for one in seen.values()]
-    observed = [ratio for ratio in each if ratio is not None]
+    observed = [one.observer[name] for one in seen.values() if name in one.observer]
     path = known.get("path")
     notes = known.get("notes") or ()
     workload = dataset.experiment.get("workload") or {}
@@ -351,7 +367,7 @@ def _host(
         path=path if isinstance(path, Mapping) else ({"note": path} if path else {}),
         notes=tuple(notes) if not isinstance(notes, str) else (notes,),
         background=basis.background[name],
-        observer_ratio=max(observed) if observed else None,
+        observer=max(observed, key=lambda parts: sum(parts.values()), default={}),
         receive_shares=_mean_shares(seen.values()) if data and data[0].role == "receive" else {},
     )
 

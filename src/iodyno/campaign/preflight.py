@@ -19,7 +19,7 @@ from iodyno.campaign import rendezvous
 from iodyno.campaign.account import Account
 from iodyno.campaign.job import as_asked, job_of, submission, with_port
 from iodyno.campaign.preflight_lines import Check, Line, congestion_line, line, mib, or_unknown
-from iodyno.campaign.testbed import OF_LOAD, Testbed, path_of
+from iodyno.campaign.testbed import Testbed, path_of
 from iodyno.campaign.trial import carry_out
 from iodyno.core.asked import load_of
 from iodyno.core.design import Design
@@ -288,7 +288,7 @@ async def data(testbed: Testbed, settings: Mapping[str, Level]) -> Line:
         windows = Windows(0, times * measured_ns, measured_ns // 10, times * measured_ns)
         # Whether bytes move is seen without sensors.
         bare = copy.copy(testbed)
-        bare.experiment = replace(testbed.experiment, sensors=OF_LOAD, profile_hz=0)
+        bare.experiment = replace(testbed.experiment, sensors="off", profile_hz=0)
         await carry_out(bare, "preflight", {**tested, "connections": 1}, windows, Account(), count)
 
     try:

@@ -109,14 +109,7 @@ async def run_campaign(
                     await campaign.store_idle()
                     if campaign.gone_ahead:
                         await campaign.gone_ahead
-                    watcher.on_stage("measuring the background again")
-                    try:
-                        after = await measure_background(testbeds.first, folder, "after", campaign.clock)
-                    except AccessError as error:
-                        # All trials are done; what they tell does not go with a host.
-                        campaign.cut = error
-                    else:
-                        await after.store()
+                    await campaign.measure_again(testbeds, watcher)
                     if remove_targets and not campaign.cut:
                         await campaign.remove_targets(testbeds, watcher)
                     stored()
@@ -219,10 +212,12 @@ class _Campaign:
             lambda testbed: preflight(testbed, self._design, self.warner(watcher))
         )
         self.skip(testbeds.skipped, watcher)
-        watcher.on_stage("measuring the background")
         if self.lacks("before"):
+            watcher.on_stage("measuring the background")
             self.idle = await measure_background(testbeds.first, self._folder, "before", self.clock)
             checks.append(idle_line(testbeds.first, self.idle.busy, self.warner(watcher)))
+            self.note(preflight=checks)
+        elif not self._background:
             self.note(preflight=checks)
 
         async def begin(strategy: Strategy) -> None:
@@ -263,9 +258,27 @@ class _Campaign:
         every = (self._experiment.settings(point.levels) for point in self._design.points)
         return [settings for settings in every if path_of(settings) == testbed.path]
 
+    async def measure_again(self, testbeds: Testbeds, watcher: Watcher) -> None:
+        """Measure the background after the trials, if there is one."""
+        if not self._background:
+            return
+        watcher.on_stage("measuring the background again")
+        try:
+            after = await measure_background(testbeds.first, self._folder, "after", self.clock)
+        except AccessError as error:
+            # All trials are done; what they tell does not go with a host.
+            self.cut = error
+        else:
+            await after.store()
+
+    @property
+    def _background(self) -> bool:
+        """Whether the idle machine is measured: it tells what a cost is without, and there is none without sensors."""
+        return self._experiment.sensors != "off"
+
     def lacks(self, when: str) -> bool:
         """Tell whether that background is not measured yet."""
-        return not (self._folder / BACKGROUND / when).exists()
+        return self._background and not (self._folder / BACKGROUND / when).exists()
 
     def lacks_foreign(self) -> bool:
         """Tell whether the hosts are still to be asked what others have set there."""
@@ -299,7 +312,7 @@ class _Campaign:
         load_ns = sum(self._windows(planned).load_ns for planned in to_do) + len(to_do) * self._overhead_ns
         if answer := self.course.answer:
             load_ns += answer.further_trials * (self._experiment.windows.load_ns + self._overhead_ns)
-        return max(0, load_ns) + self._experiment.limits.background_ns
+        return max(0, load_ns) + (self._experiment.limits.background_ns if self._background else 0)
 
     @property
     def _overhead_ns(self) -> int:

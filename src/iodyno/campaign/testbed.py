@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, S
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from iodyno.campaign import left_out
+from iodyno.campaign import left_out, sensors
 from iodyno.campaign.tunables import TestbedTunables
 from iodyno.core.errors import AccessError, IodynoError, PreflightError, TrialError
 from iodyno.core.experiment import Experiment, HostSpec
@@ -16,6 +16,7 @@ from iodyno.core.volume import VolumeKind
 from iodyno.core.warnings import Warning, WarningCode
 from iodyno.core.workload import Level
 from iodyno.hosts.access import Access, AgentProgram, Reached, cpus_here
+from iodyno.loads.base.campaign import load_for
 from iodyno.session import accesses, path_levels
 from iodyno.session.accesses import OpenHosts
 from iodyno.session.clock import ClockFit
@@ -28,18 +29,6 @@ _T = TypeVar("_T")
 
 _LACKS = {"realtime": WarningCode.NOT_REALTIME, "sensor": WarningCode.SENSOR_MISSING}
 """Warnings where an agent lacks a capability; the name before the point counts."""
-
-OF_LOAD = ("application", "arrivals", "both_ways", "connects", "datagram", "server", "zerocopy")
-"""Sensors that read what the load itself counts."""
-
-OF_ONE_AGENT = (*OF_LOAD, "process", "threads")
-"""Sensors that say something else on each host of one machine."""
-
-OF_ONE_SENDER = ("tcp_info", "cgroup_cpu")
-"""The same where the load is on connections."""
-
-OF_A_NAMESPACE = ("net_devices", "tcp_ip", "qdisc")
-"""The same where each host has a network of its own."""
 
 _GRACE_S = 0.5
 _GRACE_AFTER_A_CUT_S = 3.0
@@ -298,25 +287,30 @@ class Testbed:
             workload=self.experiment.bystanders[name],
             bystanders={},
             tunables={},
-            sensors=OF_LOAD,
+            sensors="off",
             profile_hz=0,
         )
         view.sessions, view.observers, view._alike = self.bystanders[name], {}, None
         return view
 
-    def sensors_of(self, host: str) -> list[str] | None:
-        """The sensors that the agent of a host reads; None: all that there are.
+    def sensors_of(self, host: str, settings: Mapping[str, Level]) -> list[str] | None:
+        """The sensors that the agent of a host reads with these settings; None: all that there are.
 
         Of several hosts on the same CPUs of a machine that do the same, the first reads the machine: the others would see the
         same, and each observer costs those CPUs something.
         """
-        asked = None if self.experiment.sensors is None else list(self.experiment.sensors)
-        if self.leads(host):
-            return asked
-        own = OF_ONE_AGENT if self.experiment.workload.workload.alone else (*OF_ONE_AGENT, *OF_ONE_SENDER)
-        if self.hosts.accesses[host].reached.namespace not in (None, self._of_leader(host).namespace):
-            own = (*own, *OF_A_NAMESPACE)
-        return [name for name in own if asked is None or name in asked]
+        storage = load_for(self.experiment).stores
+        asked = sensors.of_level(self.experiment.sensors, storage=storage, settings=settings)
+        if asked is not None:
+            capabilities = self.outside(host).hello["capabilities"]
+            lacking = {each["name"] for each in capabilities if not each["available"]}
+            asked = tuple(name for name in asked if f"sensor.{name}" not in lacking)
+        if not self.leads(host):
+            namespace = self.hosts.accesses[host].reached.namespace
+            own_network = namespace not in (None, self._of_leader(host).namespace)
+            own = sensors.of_follower(alone=self.experiment.workload.workload.alone, own_network=own_network)
+            asked = tuple(name for name in own if asked is None or name in asked)
+        return None if asked is None else list(asked)
 
     def on_this_machine(self, host: str) -> bool:
         """Tell whether the host sees the files of the lab's own machine."""

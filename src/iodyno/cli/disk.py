@@ -18,6 +18,7 @@ from iodyno.cli.right_now import level
 from iodyno.cli.stderr import to_stderr
 from iodyno.core import quantity
 from iodyno.core.expectation import Expectation
+from iodyno.core.experiment import SensorLevel
 from iodyno.loads.disk.core.load import WORKLOAD
 from iodyno.loads.disk.core.parameters import HOST_MARK, NULL_TARGET, is_device, kind_of, paths_of
 from iodyno.report.form import Form, Shown
@@ -85,6 +86,7 @@ def command(
     destroy: tuple[str, ...],
     remove_target: bool,
     profile: bool,
+    sensors: SensorLevel,
     background_window: str | None,
     form: Form,
     verbose: bool,
@@ -140,6 +142,7 @@ def command(
         to=to,
         prove=prove,
         profile=profile,
+        sensors=sensors,
         background_window=background_window,
     )
     named = [_absolute(path) if to is None else path for path in destroy]

@@ -1,4 +1,4 @@
-"""The argument FILE of commands that read an experiment: a path, or `study:NAME` of one that ships."""
+"""The argument FILE of commands that read an experiment: a path, or `study:NAME` of one that ships; and what stands over it."""
 
 from __future__ import annotations
 
@@ -8,8 +8,14 @@ from typing import Any, TypeVar
 import click
 from click.shell_completion import CompletionItem
 
+from iodyno.core.experiment import SENSOR_LEVELS
 from iodyno.formats import shipped
 
+sensors = click.option(
+    "--sensors",
+    type=click.Choice(SENSOR_LEVELS),
+    help="How much is read beside the load, instead of the file's `sensors` (full).",
+)
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 

@@ -12,11 +12,12 @@ import click
 
 from iodyno.cli.again import again as command_again
 from iodyno.cli.design_options import plan_of
-from iodyno.cli.experiment_argument import experiment_argument
+from iodyno.cli.experiment_argument import experiment_argument, sensors
 from iodyno.cli.form import format_option, show, verbose_option
 from iodyno.cli.share import SHARE
 from iodyno.cli.stderr import to_stderr
 from iodyno.core.errors import ExperimentError, TrialError
+from iodyno.core.experiment import SensorLevel
 from iodyno.core.quantity import counted
 from iodyno.report.form import Block, Form, Headline, Row, Shown
 
@@ -52,6 +53,7 @@ LEAST = 0.05
     type=click.Path(path_type=Path),
     help="Make the exploration's folder there (default: campaigns).",
 )
+@sensors
 @click.option("--yes", is_flag=True, help="Do not ask before a long stage.")
 @verbose_option
 @format_option()
@@ -62,6 +64,7 @@ def command(
     quick: bool,
     resume: Path | None,
     into: Path | None,
+    sensors: SensorLevel | None,
     yes: bool,
     verbose: bool,
     form: Form,
@@ -80,13 +83,13 @@ def command(
         --least 10%
       iodyno explore experiment.yaml --resume campaigns/NAME
     """
-    from iodyno.formats.experiment_file import read_experiment
+    from iodyno.formats.experiment_file import read_experiment, with_sensors
     from iodyno.session.locate import find_agent
     from iodyno.strategies.explore import Explore
 
     if resume and into:
         raise click.UsageError("--resume cannot be used with --into")
-    whole = read_experiment(file, quick=quick)
+    whole = with_sensors(read_experiment(file, quick=quick), sensors)
     if whole.search is not None or whole.until is not None:
         raise ExperimentError(
             "a search or a rule decides itself what is run",
@@ -97,7 +100,7 @@ def command(
     exploration = Explore(whole, outcome, least, Path(file).parent)
     outcome = exploration.outcome
     folder = exploration.begin(into or Path("campaigns"), resume)
-    again = command_again("explore", file, folder, quick=quick, outcome=outcome, least=least)
+    again = command_again("explore", file, folder, quick=quick, outcome=outcome, least=least, sensors=sensors)
     program = find_agent()
     while stage := exploration.ask():
         done = exploration.done

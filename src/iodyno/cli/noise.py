@@ -8,11 +8,11 @@ import click
 
 from iodyno.cli.again import again as command_again
 from iodyno.cli.campaign_argument import complete_campaign
-from iodyno.cli.experiment_argument import experiment_argument
+from iodyno.cli.experiment_argument import experiment_argument, sensors
 from iodyno.cli.form import format_option, show, verbose_option
 from iodyno.cli.number import NumberRange
 from iodyno.core.errors import ExperimentError, TrialError
-from iodyno.core.experiment import Experiment
+from iodyno.core.experiment import Experiment, SensorLevel
 from iodyno.core.factor import parameter_of
 from iodyno.core.invalid import for_key, invalid
 from iodyno.core.noise import NoiseSpec
@@ -62,6 +62,7 @@ from iodyno.report.form import Form
     type=click.Path(path_type=Path),
     help="Make the campaign's folder there (default: campaigns).",
 )
+@sensors
 @click.option("--yes", is_flag=True, help="Do not ask before a long campaign.")
 @verbose_option
 @format_option()
@@ -75,6 +76,7 @@ def command(
     quick: bool,
     resume: Path | None,
     into: Path | None,
+    sensors: SensorLevel | None,
     yes: bool,
     verbose: bool,
     form: Form,
@@ -95,14 +97,16 @@ def command(
     from iodyno.campaign.folder import was_quick
     from iodyno.cli.execute import ask, execute, folder_for, raise_for
     from iodyno.designs import noise_ladder
-    from iodyno.formats.experiment_file import read_experiment
+    from iodyno.formats.experiment_file import read_experiment, with_sensors
     from iodyno.session.locate import find_agent
     from iodyno.store.schema import CAMPAIGN
 
     if (Path(file) / CAMPAIGN).is_file():
         _show(Path(file), 3, form, verbose=verbose)
         return
-    whole = read_experiment(file, quick=quick or (resume is not None and was_quick(resume)))
+    whole = with_sensors(
+        read_experiment(file, quick=quick or (resume is not None and was_quick(resume))), sensors
+    )
     spec = NoiseSpec(blocks, restarts, trials, round(pause * 1e9))
     experiment = noise_ladder.of_point(whole, _levels(whole, point), spec)
     design = noise_ladder.plan(experiment)
@@ -119,6 +123,7 @@ def command(
         restarts=restarts,
         trials=trials,
         pause=pause or None,
+        sensors=sensors,
     )
     outcome = execute(
         experiment,

@@ -18,7 +18,7 @@ from iodyno.cli.number import NumberRange
 from iodyno.cli.signals import named_when_stopped
 from iodyno.core.errors import ExperimentError, TrialError
 from iodyno.core.expectation import Expectation
-from iodyno.core.experiment import Experiment
+from iodyno.core.experiment import SENSOR_LEVELS, Experiment
 from iodyno.core.invalid import for_key
 from iodyno.core.warnings import WarningCode
 from iodyno.core.workload import SOCKET_NUMBERS, Workload
@@ -86,6 +86,13 @@ _MEASURES = (
         "--profile", is_flag=True, help="Sample call stacks, to tell which functions the cost is of."
     ),
     click.option(
+        "--sensors",
+        type=click.Choice(SENSOR_LEVELS),
+        default="light",
+        show_default=True,
+        help="How much is read beside the load: light is what rates, costs and the limiter need, off rates and times alone.",
+    ),
+    click.option(
         "--background",
         "background_window",
         metavar="DURATION",
@@ -103,7 +110,7 @@ _MEASURES = (
 
 
 def alone(function: _Function) -> _Function:
-    """Options of every command that measures right now: --profile, --background, --format, --into."""
+    """Options of every command that measures right now: --profile, --sensors, --background, --format, --into."""
     for option in reversed(_MEASURES):
         function = option(function)
     return function
@@ -153,6 +160,8 @@ def experiment_of(keys: Mapping[str, Any]) -> Experiment:
     from iodyno.formats.mistakes import MistakesError
 
     context = click.get_current_context()
+    if keys["profile"] and keys["sensors"] == "off":
+        raise click.UsageError("--profile cannot be used with --sensors off")
     try:
         experiment = parse_experiment(experiment_text(keys), file=context.command_path, environment={})
         refused_points.refuse(experiment, designs.plan(experiment), context.command_path)

@@ -14,6 +14,7 @@ from iodyno.cli.form import verbose_option
 from iodyno.cli.prove import proof_options
 from iodyno.cli.right_now import level
 from iodyno.core.expectation import Expectation
+from iodyno.core.experiment import SensorLevel
 from iodyno.core.submission import CLIENTS, SERVERS, Submission
 from iodyno.core.workload import REQUEST_RESPONSE
 from iodyno.report.form import Form
@@ -65,6 +66,7 @@ def command(
     repeat: int | None,
     prove: str | None,
     profile: bool,
+    sensors: SensorLevel,
     background_window: str | None,
     form: Form,
     verbose: bool,
@@ -108,6 +110,7 @@ def command(
         repeat=repeat,
         prove=prove,
         profile=profile,
+        sensors=sensors,
         background_window=background_window,
     )
     right_now.measure_and_show(keys, into, form=form, verbose=verbose, expect=expect, junit=junit)

@@ -12,7 +12,7 @@ import click
 from iodyno.cli import design_options, storage_files, uperf
 from iodyno.cli.again import again as command_again
 from iodyno.cli.campaign_argument import complete_campaign
-from iodyno.cli.experiment_argument import experiment_argument
+from iodyno.cli.experiment_argument import experiment_argument, sensors
 from iodyno.cli.form import format_option
 from iodyno.cli.options import GroupedCommand
 from iodyno.cli.prove import asked_proof, proof_options
@@ -20,6 +20,7 @@ from iodyno.cli.signals import named_when_stopped
 from iodyno.cli.stderr import to_stderr
 from iodyno.cli.watch_beside import page_beside
 from iodyno.core.decision import MAX_TRIALS
+from iodyno.core.experiment import SensorLevel
 from iodyno.report.form import Form, json_text
 
 if TYPE_CHECKING:
@@ -61,6 +62,7 @@ if TYPE_CHECKING:
 @uperf.of_profiles
 @storage_files.of_storage
 @click.option("--watch", "watched", is_flag=True, help="Serve the live page of `iodyno watch` while it runs.")
+@sensors
 @click.option("--yes", is_flag=True, help="Do not ask before a long campaign.")
 @format_option()
 def command(
@@ -73,6 +75,7 @@ def command(
     max_trials: int | None,
     destroy: tuple[str, ...],
     watched: bool,
+    sensors: SensorLevel | None,
     yes: bool,
     form: Form,
     **asked: Any,
@@ -104,7 +107,7 @@ def command(
     """
     from iodyno.campaign.folder import was_quick
     from iodyno.cli.execute import ask, execute, folder_for, raise_for
-    from iodyno.formats.experiment_file import read_experiment
+    from iodyno.formats.experiment_file import read_experiment, with_sensors
     from iodyno.loads.script.uperf import is_profile
     from iodyno.session.locate import find_agent
     from iodyno.store.schema import EXPERIMENT
@@ -136,6 +139,7 @@ def command(
         storage_files.refuse(file, storage_asked)
         quick = quick or (resume is not None and was_quick(resume))
         experiment = read_experiment(file, quick=quick, design=design_keys)
+    experiment = with_sensors(experiment, sensors)
     experiment = replace(experiment, prove=asked_proof(prove) or experiment.prove)
     with design_options.placed(experiment, file):
         experiment = with_rule(experiment, until, max_trials, resume) or experiment
@@ -151,6 +155,7 @@ def command(
         folder,
         prove=prove == "on",
         prove_foreign=prove == "foreign",
+        sensors=sensors,
         destroy=destroy,
         remove=in_the_end,
     )

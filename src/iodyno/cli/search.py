@@ -14,6 +14,7 @@ from iodyno.cli.number import NumberRange
 from iodyno.cli.right_now import level
 from iodyno.cli.share import EXCEED, WIDTH
 from iodyno.core.errors import TrialError
+from iodyno.core.experiment import SensorLevel
 from iodyno.core.search import TRIALS, parse_goal
 from iodyno.core.workload import REQUEST_RESPONSE
 from iodyno.report.form import Form
@@ -78,6 +79,7 @@ def command(
     search_duration: float,
     to: str | None,
     profile: bool,
+    sensors: SensorLevel,
     background_window: str | None,
     form: Form,
     verbose: bool,
@@ -120,6 +122,7 @@ def command(
         seconds=final_trial_duration,
         to=to,
         profile=profile,
+        sensors=sensors,
         background_window=background_window,
     )
     experiment = right_now.experiment_of(keys)

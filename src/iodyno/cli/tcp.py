@@ -13,6 +13,7 @@ from iodyno.cli.form import verbose_option
 from iodyno.cli.prove import proof_options
 from iodyno.cli.right_now import level
 from iodyno.core.expectation import Expectation
+from iodyno.core.experiment import SensorLevel
 from iodyno.core.workload import STREAM
 from iodyno.report.form import Form
 
@@ -50,6 +51,7 @@ def command(
     repeat: int | None,
     prove: str | None,
     profile: bool,
+    sensors: SensorLevel,
     background_window: str | None,
     form: Form,
     verbose: bool,
@@ -92,6 +94,7 @@ def command(
         repeat=repeat,
         prove=prove,
         profile=profile,
+        sensors=sensors,
         background_window=background_window,
     )
     right_now.measure_and_show(keys, into, form=form, verbose=verbose, expect=expect, junit=junit)

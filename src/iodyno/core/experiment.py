@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from iodyno.core.decision import UntilSpec
 from iodyno.core.factor import Factor
@@ -198,12 +198,18 @@ class Limits:
     background_ns: int = 1_000_000_000
 
 
+SensorLevel = Literal["off", "light", "full"]
+SENSOR_LEVELS: tuple[SensorLevel, ...] = get_args(SensorLevel)
+NO_SENSORS = "no sensors were read (`sensors: off`)"
+"""Why what is made of their readings is missing."""
+
+
 @dataclass(frozen=True)
 class Experiment:
     """The question. `text` is the file it was read from, kept verbatim so that a report can be run again.
 
     `profile_hz`: samples of call stacks per second and CPU; 0: no profile. The default shares no divisor with the
-    kernel's timer ticks. `sensors`: those to read; None: all that the hosts have. `prove`: whether extra trials test what
+    kernel's timer ticks. `sensors`: how many are read. `prove`: whether extra trials test what
     limits the rate; `foreign`: by changing what others have set on the hosts too. `explain`: of a factor, the two levels whose
     difference in cost a report sets apart by functions. `search`: the level of a parameter is looked for at each point, instead
     of the design's trials. `bystanders`: workloads by name that run beside in every trial, with agents of their own, to see what
@@ -224,7 +230,7 @@ class Experiment:
     limits: Limits = field(default_factory=Limits)
     outcomes: tuple[str, ...] = ()
     profile_hz: int = 997
-    sensors: tuple[str, ...] | None = None
+    sensors: SensorLevel = "full"
     prove: bool | Literal["foreign"] = False
     explain: Mapping[str, tuple[Level, Level]] = field(default_factory=dict)
     search: SearchSpec | None = None

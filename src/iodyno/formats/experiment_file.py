@@ -21,7 +21,7 @@ from typing import Any
 
 from iodyno.core.design_options import OPTIONS_OF
 from iodyno.core.errors import ExperimentError
-from iodyno.core.experiment import Experiment
+from iodyno.core.experiment import Experiment, SensorLevel
 from iodyno.formats import design_text, yaml_document
 from iodyno.formats.experiment_schema import experiment_schema
 from iodyno.formats.experiment_sections import ExperimentReading
@@ -37,6 +37,7 @@ __all__ = [
     "parse_experiment",
     "read_experiment",
     "with_design",
+    "with_sensors",
 ]
 
 
@@ -148,6 +149,15 @@ def with_design(
     return _with_design(text, {**kept, **options})
 
 
+def with_sensors(experiment: Experiment, level: SensorLevel | None) -> Experiment:
+    """The experiment with so many sensors instead of the file's, also in its text; None: as it is."""
+    if level is None:
+        return experiment
+    text = design_text.with_key(experiment.text, "sensors", level)
+    profile_hz = 0 if level == "off" else experiment.profile_hz
+    return replace(experiment, sensors=level, profile_hz=profile_hz, text=text)
+
+
 def line_of(text: str, path: str) -> int:
     """The line of a key such as `design.runs` in the text of an experiment file, counted from 1; 1 where it is not."""
     try:
@@ -159,4 +169,4 @@ def line_of(text: str, path: str) -> int:
 
 
 def _with_design(text: str, design: Mapping[str, Any]) -> str:
-    return design_text.with_design(text, design, experiment_text({"design": design}).rstrip("\n"))
+    return design_text.with_key(text, "design", dict(design))

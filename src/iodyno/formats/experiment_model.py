@@ -15,7 +15,7 @@ from pydantic import Field, create_model
 from iodyno.core.access import ACCESSES, AccessKind
 from iodyno.core.decision import MAX_TRIALS as UNTIL_TRIALS
 from iodyno.core.decision import parse_rule
-from iodyno.core.experiment import Between
+from iodyno.core.experiment import SENSOR_LEVELS, Between
 from iodyno.core.search import TRIALS, parse_goal
 from iodyno.core.workload import Workload
 from iodyno.formats.section_values import (
@@ -234,6 +234,11 @@ class TopSection(Section):
     )
     profile: Annotated[Any, switch()] = Field(
         True, description="Whether call stacks are sampled, to tell which functions the cost is of."
+    )
+    sensors: Annotated[Any, one_word_of(SENSOR_LEVELS)] = Field(
+        "full",
+        description="How much the agents read: full; light: what rates, costs and the limiter need; off: rates and times alone, "
+        "and no call stacks.",
     )
     explain: Any = Field(
         None,

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from iodyno.analysis.summary import CampaignSummary, PointSummary
+from iodyno.core.experiment import NO_SENSORS
 from iodyno.core.limiter import UNKNOWN, Finding
 from iodyno.core.outcome import Estimate
 from iodyno.core.warnings import WarningCode
@@ -13,8 +14,9 @@ from iodyno.loads.base.report import Row, load_of
 from iodyno.report.csv import outcome_rows
 from iodyno.report.estimate_json import estimate_values
 from iodyno.report.form import Block, Headline, Shown
-from iodyno.report.limiter import finding_json, name_of, sentence
+from iodyno.report.limiter import blind, finding_json, name_of, sentence
 from iodyno.report.numbers import Scale, digits, scale_of
+from iodyno.report.observer import observer_note
 from iodyno.report.table import Cell, Column, Table
 from iodyno.report.void import MARK, is_void
 from iodyno.report.warnings import grouped
@@ -84,6 +86,7 @@ def _details(summary: CampaignSummary) -> Iterator[Block]:
     yield Table("Every outcome", tuple(map(Column, ("", "", "95 % interval"))), tuple(rows))
     yield sentence(point.limiter)
     yield from _methods({name: point.outcomes[name].method for name in summary.asked})
+    yield observer_note(summary, parts=True)
     for warning in summary.warnings:
         yield f"warning: {warning.line}"
 
@@ -133,6 +136,8 @@ def limited_by(finding: Finding) -> str:
     if finding.name == UNKNOWN and finding.verdict.name in finding.contradicted:
         (refuted,) = [proof for proof in finding.proofs if proof.limiter == finding.verdict.name]
         return f"not clear: an experiment spoke against {_plain(refuted.limiter)} ({refuted.why})"
+    if blind(finding):
+        return f"not known: {NO_SENSORS}"
     if finding.name == UNKNOWN:
         first = finding.verdict.ranked[0] if finding.verdict.ranked else None
         nearest = f"; nearest: {_plain(first.name)}, in {first.held:.0%} of the intervals" if first else ""

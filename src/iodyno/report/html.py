@@ -292,7 +292,7 @@ def host_facts(host: HostSummary) -> list[tuple[str, str]]:
         ("Operations timed with", _clock(clock)),
         ("Time-stamp counter", _hertz(clock.get("tsc_hz"))),
         ("Own time for one write", _overhead(host.write_overhead_ns)),
-        ("The instrument's own cost", _percent(host.observer_ratio, 2) + " of a CPU at most"),
+        ("The instrument's own cost", _percent(sum(host.observer.values()) or None, 2) + " of a CPU at most"),
     ]
     if host.receive_shares:
         shares = ", ".join(f"CPU {cpu}: {_percent(share)}" for cpu, share in host.receive_shares.items())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from iodyno.core.experiment import NO_SENSORS
 from iodyno.core.limiter import UNKNOWN, Elasticity, Evidence, Finding, Proof, kind_of
 from iodyno.report.table import Cell
 
@@ -57,6 +58,8 @@ def sentence(finding: Finding) -> str:
         (refuted,) = [proof for proof in finding.proofs if proof.limiter == finding.verdict.name]
         named = name_of(refuted.limiter)
         return f"limiter: unknown, the evidence names {named}, and the experiment spoke against it ({refuted.why})"
+    if blind(finding):
+        return f"limiter: unknown, {NO_SENSORS}"
     if finding.name == UNKNOWN:
         first = finding.verdict.ranked[0] if finding.verdict.ranked else None
         nearest = f"; nearest: {name_of(first.name)} in {first.held:.0%} of the intervals" if first else ""
@@ -68,6 +71,11 @@ def sentence(finding: Finding) -> str:
     if suspect is not None and suspect.name == finding.name:
         shown += [f"{evidence.signal} {_value(evidence)}" for evidence in suspect.evidence]
     return f"{said} ({'; '.join(shown)})" if shown else said
+
+
+def blind(finding: Finding) -> bool:
+    """Tell whether nothing is known of what limits because no sensors were read."""
+    return finding.name == UNKNOWN and any(text.endswith(NO_SENSORS) for text in finding.verdict.unseen)
 
 
 def cell(point_id: str, finding: Finding) -> Cell:

@@ -58,7 +58,7 @@ def _rows(summary: CampaignSummary) -> Iterator[tuple[str, str]]:
     )
     yield "Changes", changes_note(summary)
     yield "They assume", _listed(text for found in asked for text in found.assumptions)
-    yield "The instrument", observer_note(summary)
+    yield "The instrument", observer_note(summary, parts=True)
 
 
 def changes_note(summary: CampaignSummary) -> str:

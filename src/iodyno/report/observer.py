@@ -2,24 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from iodyno.analysis.alike import groups_of
 from iodyno.analysis.summary import CampaignSummary
 
 
-def observer_note(summary: CampaignSummary) -> str:
-    """The largest share of one CPU that the instrument took in a trial, of every host."""
+def observer_note(summary: CampaignSummary, *, parts: bool = False) -> str:
+    """The largest share of one CPU that the instrument took in a trial, of every host; with `parts` also what took it."""
     named = {host: name for name, hosts in groups_of(summary.workload).items() for host in hosts}
-    most: dict[str, float] = {}
+    most: dict[str, Mapping[str, float]] = {}
     for host in summary.hosts:
-        if host.observer_ratio is not None:
-            name = named.get(host.name, host.name)
-            most[name] = max(most.get(name, 0.0), host.observer_ratio)
+        name = named.get(host.name, host.name)
+        if host.observer and _whole(host.observer) > _whole(most.get(name, {})):
+            most[name] = host.observer
     if not most:
         return "What the instrument itself took is not known."
-    known = most.items()
-    parts = [f"{_percent(ratio)} of a CPU on {name}" for name, ratio in known]
-    listed = ", ".join(parts[:-1]) + (" and " if len(parts) > 1 else "") + parts[-1]
+    each = [
+        f"{_percent(_whole(taken))} of a CPU on {name}{_listed(taken) if parts else ''}"
+        for name, taken in most.items()
+    ]
+    listed = ", ".join(each[:-1]) + (" and " if len(each) > 1 else "") + each[-1]
     return f"The instrument itself took at most {listed}, which is in the numbers."
+
+
+def _whole(taken: Mapping[str, float]) -> float:
+    return sum(taken.values())
+
+
+def _listed(taken: Mapping[str, float]) -> str:
+    return f" ({', '.join(f'{part} {_percent(ratio)}' for part, ratio in taken.items())})"
 
 
 def _percent(ratio: float) -> str:

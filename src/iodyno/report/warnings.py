@@ -52,7 +52,7 @@ TITLES: dict[WarningCode, str] = {
     WarningCode.RESPONSE_CENSORED: "Arrivals still waited at the end",
     WarningCode.SPIN_IN_COST: "Looking at the clock is in the cost",
     WarningCode.GENERATOR_LIMITED: "The generator may be the limit",
-    WarningCode.OBSERVER_COST: "Reading the sensors is much of the cost",
+    WarningCode.OBSERVER_COST: "The instrument is much of the cost",
     WarningCode.READINGS_IN_TIMES: "Readings of the sensors are in the times",
     WarningCode.MISSING_TRIALS: "Trials missing",
     WarningCode.SKIPPED: "Points that this machine cannot have were skipped",

@@ -344,6 +344,7 @@ class _Trial:
             if self._disk is not None:
                 values = self._disk.device(operations, end - begin)
                 readings.append(self._reading("disks", values, self._start_ns + end, end - begin))
+            asked = self._job.get("sensors")
             yield {
                 "trial": self._job["trial"],
                 "index": index,
@@ -358,7 +359,7 @@ class _Trial:
                     "connections_lost": 0,
                 },
                 **more,
-                "sensors": readings,
+                "sensors": [one for one in readings if asked is None or one["sensor"] in asked],
             }
             begin = end
 

@@ -26,7 +26,7 @@ from iodyno.analysis.trial_views import SHOWN_BY_ITSELF, TRIALS_MOST, TrialStudy
 from iodyno.core.errors import StoreError
 from iodyno.core.limiter import Finding
 from iodyno.loads.base.report import load_of
-from iodyno.report.answer import answer
+from iodyno.report.answer import answer, limiters_of
 from iodyno.report.cost_model import cost_section
 from iodyno.report.cost_words import cost_outcome
 from iodyno.report.deferred import Deferred, fitted
@@ -44,6 +44,7 @@ from iodyno.report.numbers import quantity, with_interval
 from iodyno.report.observer import observer_note
 from iodyno.report.page_script import page_script, page_script_source, shorter_style
 from iodyno.report.path_facts import path_rows
+from iodyno.report.plain_numbers import figure_rows, packed, table_rows
 from iodyno.report.sentence import Sentence
 from iodyno.report.sentences import extremes, sentences
 from iodyno.report.tables import Table, load_tables, outcome_table
@@ -172,7 +173,11 @@ def page(
         "answer": said,
         "script_sentences": load_of(summary).remarks(summary),
         "picture": picture,
-        "beside": _beside(len(picture["panels"])) if picture else 0,
+        "limited": limiters_of(summary),
+        "numbers": packed(
+            {figure["name"]: figure["rows"] for figure in figures}
+            | {f"table-{number}": table_rows(table) for number, table in enumerate(tables, 1)}
+        ),
         "figures": {
             section: [f for f in figures if f["section"] == section and f["name"] != said.picture]
             for section in ("cost", "load", "effects")
@@ -225,17 +230,6 @@ def _style(*names: str) -> str:
     """Style sheets of the page, one after the other."""
     texts = ((files("iodyno.report") / "templates" / name).read_text(encoding="utf-8") for name in names)
     return "\n".join(shorter_style(text) for text in texts)
-
-
-def _beside(panels: int) -> int:
-    """Return how many panels of the first picture stand beside the sentences; the others stand in pairs below both.
-
-    chosen: two, or three of an odd number, are about as high as the sentences with their tiles.
-
-    >>> [_beside(panels) for panels in (1, 2, 3, 4, 7, 8)]
-    [1, 2, 3, 2, 3, 2]
-    """
-    return min(panels, 2 + panels % 2)
 
 
 def _lines(summary: CampaignSummary) -> int:
@@ -335,6 +329,7 @@ def _figures(summary: CampaignSummary) -> list[dict[str, Any]]:
             "caption": f"{figure.caption}{_CUT if cut(figure) else ''} {observer_note(summary)}",
             # Drawn by us from escaped text: the only markup that is not the template's.
             "panels": [Markup(svg) for svg in draw(figure)],
+            "rows": figure_rows(figure),
         }
         for entry, figure in made
         if figure is not None

@@ -66,12 +66,14 @@ class HeldRows:
         self._rows = 0
         self._sensors: Collection[str] | None = None
         self._times = True
+        self.come_when_asked = False
 
     def read(self) -> None:
         """Reads all of them, or makes each come when it is asked for."""
         if sum(map(self._rows_in, self._trials)) <= ROWS_HELD:
             self._fill([*self._trials.values()])
             return
+        self.come_when_asked = True
         for trial in self._trials.values():
             for host in _hosts_of(trial):
                 host.fetch = partial(self._fetch, trial)

@@ -1,4 +1,4 @@
-"""Work on many trials in two processes: this one, and a copy of it that has the second half."""
+"""Work on many trials or maps in two processes: this one, and a copy of it that has the second half."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TypeVar
 
 Item = TypeVar("Item")
+Key = TypeVar("Key")
 Found = TypeVar("Found")
 
 
@@ -18,7 +19,7 @@ def can_share() -> bool:
     return len(os.sched_getaffinity(0)) > 1 and len(list(Path("/proc/self/task").iterdir())) == 1
 
 
-def in_halves(work: Callable[[Sequence[Item]], dict[str, Found]], items: Sequence[Item]) -> dict[str, Found]:
+def in_halves(work: Callable[[Sequence[Item]], dict[Key, Found]], items: Sequence[Item]) -> dict[Key, Found]:
     """Return what `work` finds of all items. Where the copy fails, its half is worked on here, and errors are raised as ever."""
     middle = len(items) // 2
     theirs, mine = os.pipe()

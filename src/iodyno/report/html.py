@@ -106,6 +106,8 @@ def write_dataset(
     that cannot be done.
     """
     trials = study_trials(dataset, summary, shown)
+    if dataset.stored:
+        dataset.stored.let_go()
     return write_page(summary, path, functions, trials, chosen=shown is not None)
 
 

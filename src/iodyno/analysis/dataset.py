@@ -60,7 +60,8 @@ class Dataset:
         if self.stored is None or self.held is None or not self.held.come_when_asked:
             return False
         self.stored.let_go()
-        return can_share()
+        self.held.processes = 2 if can_share() else 1
+        return self.held.processes > 1
 
     def in_turn(self, trials: Iterable[Trial]) -> Iterable[Trial]:
         """Trials of it, to go through one by one and only once."""

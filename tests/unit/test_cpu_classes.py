@@ -13,7 +13,8 @@ from made_campaign import HELLO, Layout, Truth, changed, make_campaign
 from made_classes import ExactTruth
 
 from iodyno.analysis.dataset import read_dataset
-from iodyno.analysis.summary import CampaignSummary, analyse
+from iodyno.analysis.results import CampaignSummary
+from iodyno.analysis.summary import analyse
 from iodyno.core.outcome import Estimate
 from iodyno.core.warnings import WarningCode
 from iodyno.store.writer import write_document

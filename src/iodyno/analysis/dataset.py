@@ -13,11 +13,8 @@ from typing import Any
 
 from iodyno.analysis import alike, arrivals
 from iodyno.analysis.held_rows import HeldRows, fill
-from iodyno.analysis.host_data import ClassCounts as ClassCounts
-from iodyno.analysis.host_data import HostData as HostData
-from iodyno.analysis.host_data import Reading as Reading
-from iodyno.analysis.trial import Trial as Trial
-from iodyno.analysis.trial import clients_together as clients_together
+from iodyno.analysis.host_data import HostData
+from iodyno.analysis.trial import Trial
 from iodyno.analysis.two_processes import can_share
 from iodyno.core.asked import asked
 from iodyno.core.limiter import Perturbation

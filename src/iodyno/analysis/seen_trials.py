@@ -9,12 +9,13 @@ from typing import Any
 
 from iodyno.analysis import observer, physics
 from iodyno.analysis.cost import CostBasis
-from iodyno.analysis.dataset import Dataset, Trial
+from iodyno.analysis.dataset import Dataset
 from iodyno.analysis.finite_buffer import OF_PARTS
 from iodyno.analysis.limiter import verdict
 from iodyno.analysis.measured import Measured
 from iodyno.analysis.outcomes import measure
 from iodyno.analysis.steady_state import steady_state
+from iodyno.analysis.trial import Trial
 from iodyno.analysis.two_processes import in_halves
 from iodyno.core.limiter import Verdict
 from iodyno.core.warnings import Warning, WarningCode

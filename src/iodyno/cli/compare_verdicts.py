@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from iodyno.analysis.decisions.noise import Noise
     from iodyno.analysis.decisions.sides import PairVerdicts
     from iodyno.analysis.decisions.verdicts import Control
-    from iodyno.analysis.summary import CampaignSummary
+    from iodyno.analysis.results import CampaignSummary
 
 Form = Literal["text", "json", "csv"]
 

@@ -25,7 +25,7 @@ from iodyno.core.workload import SOCKET_NUMBERS, Workload
 
 if TYPE_CHECKING:
     from iodyno.analysis.dataset import Dataset
-    from iodyno.analysis.summary import CampaignSummary
+    from iodyno.analysis.results import CampaignSummary
     from iodyno.formats.mistakes import Mistake
 
 _LONGEST_METAVAR = 44

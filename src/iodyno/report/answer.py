@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from iodyno.analysis.summary import CampaignSummary
+from iodyno.analysis.results import CampaignSummary
 from iodyno.core.limiter import UNKNOWN
 from iodyno.loads.base.report import load_of
 from iodyno.report.limiter import name_of

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from iodyno.analysis.compare import OutcomeChange
 from iodyno.analysis.decisions.sides import PairVerdicts
-from iodyno.analysis.summary import CampaignSummary
+from iodyno.analysis.results import CampaignSummary
 from iodyno.core.outcome import Estimate
 from iodyno.report.estimate_json import number
 from iodyno.report.void import WHY, is_void

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iodyno.analysis.summary import CampaignSummary, PointSummary
+from iodyno.analysis.results import CampaignSummary, PointSummary
 from iodyno.core.limiter import UNKNOWN, Finding
 from iodyno.core.outcome import Estimate
 from iodyno.core.warnings import WarningCode

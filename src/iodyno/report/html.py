@@ -21,7 +21,8 @@ from iodyno.analysis.alike import groups_of
 from iodyno.analysis.dataset import Dataset, read_dataset
 from iodyno.analysis.function_study import TRIALS_OF_POINT, FunctionStudy, study_functions
 from iodyno.analysis.heat_map.points import MapFindings, examine_points, worst
-from iodyno.analysis.summary import CampaignSummary, HostSummary, PointSummary, TrialSummary, analyse
+from iodyno.analysis.results import CampaignSummary, HostSummary, PointSummary, TrialSummary
+from iodyno.analysis.summary import analyse
 from iodyno.analysis.trial_views import SHOWN_BY_ITSELF, TRIALS_MOST, TrialStudy, shown_points, study_trials
 from iodyno.core.errors import StoreError
 from iodyno.core.limiter import Finding

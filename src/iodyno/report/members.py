@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from iodyno.analysis.alike import groups_of
-from iodyno.analysis.summary import CampaignSummary, PointSummary
+from iodyno.analysis.results import CampaignSummary, PointSummary
 from iodyno.core.outcome import OUTCOMES
 from iodyno.loads.base.report import load_of
 from iodyno.report.layout import SHORT, layout_of, place_name, sections

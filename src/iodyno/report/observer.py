@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from iodyno.analysis.alike import groups_of
-from iodyno.analysis.summary import CampaignSummary
+from iodyno.analysis.results import CampaignSummary
 
 
 def observer_note(summary: CampaignSummary) -> str:

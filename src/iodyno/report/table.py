@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from iodyno.analysis.summary import PointSummary
+from iodyno.analysis.results import PointSummary
 from iodyno.core.outcome import Estimate
 from iodyno.core.workload import Level
 

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from iodyno.analysis.alike import groups_of
-from iodyno.analysis.summary import CampaignSummary, PointSummary, unit_of
+from iodyno.analysis.results import CampaignSummary, PointSummary
+from iodyno.analysis.summary import unit_of
 from iodyno.core.factor import VARIANT
 from iodyno.core.outcome import OF_MEMBER, OF_SEVERAL, OUTCOMES, Estimate, split_beside
 from iodyno.loads.base.report import load_of

@@ -11,7 +11,7 @@ from markupsafe import Markup
 from iodyno.analysis.heat_map.points import MapFindings
 from iodyno.analysis.histogram import Histogram
 from iodyno.analysis.operation_times import OperationTimes, joined
-from iodyno.analysis.summary import CampaignSummary
+from iodyno.analysis.results import CampaignSummary
 from iodyno.analysis.trial_views import TrialStudy, TrialView
 from iodyno.report.heat_map.sentences import sentences
 from iodyno.report.layout import layout_of, place_name

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from iodyno.analysis.compare import change
 from iodyno.analysis.factors import FactorLevels
-from iodyno.analysis.summary import CampaignSummary, PointSummary
+from iodyno.analysis.results import CampaignSummary, PointSummary
 from iodyno.core.outcome import Estimate
 from iodyno.core.volume import ROLES
 from iodyno.core.warnings import WarningCode

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import base64
 import gzip
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib.resources import files
 from itertools import groupby
 from pathlib import Path
@@ -24,6 +25,7 @@ from iodyno.analysis.heat_map.points import MapFindings, examine_points, worst
 from iodyno.analysis.results import CampaignSummary, HostSummary, PointSummary, TrialSummary
 from iodyno.analysis.summary import analyse
 from iodyno.analysis.trial_views import SHOWN_BY_ITSELF, TRIALS_MOST, TrialStudy, shown_points, study_trials
+from iodyno.analysis.two_processes import can_share, in_halves
 from iodyno.core.errors import StoreError
 from iodyno.core.limiter import Finding
 from iodyno.loads.base.report import load_of
@@ -162,13 +164,23 @@ def page(
         [each["name"] for each in figures if each["section"] != "effects" or _lines(summary) > LINES_MOST],
     )
     picture = next((figure for figure in figures if figure["name"] == said.picture), None)
+    # The two that take longest, and have nothing to do with each other.
+    make: dict[str, Callable[[], Any]] = {
+        "drawings": partial(drawings_of, summary, trials or TrialStudy(), found),
+        "functions": partial(function_section, summary, study),
+    }
+
+    def each_made(names: Sequence[str]) -> dict[str, Any]:
+        return {name: make[name]() for name in names}
+
+    made = in_halves(each_made, [*make]) if study and trials and can_share() else each_made([*make])
     sources = [page_script_source(), *([script_source()] if study else [])]
     failed = [trial for trial in summary.trials if trial.status != "finished"]
     held = {
         "s": summary,
         "load": load_of(summary),
         "several": {name: len(hosts) for name, hosts in groups_of(summary.workload).items()},
-        "functions": function_section(summary, study),
+        "functions": made["functions"],
         "script_sources": " ".join(sources),
         "script": Markup(page_script()),
         "style": Markup(_style("style.css", *(["functions.css"] if study else []))),
@@ -212,7 +224,7 @@ def page(
         "spans": _spans,
     }
     template = templates.get_template("report.html.j2")
-    drawings = drawings_of(summary, trials or TrialStudy(), found)
+    drawings = made["drawings"]
 
     def rendered(deferred: Deferred) -> str:
         panels = drawings.section(deferred.fits) if drawings else None

@@ -19,7 +19,8 @@ from pathlib import Path
 from bench.ratio import paired
 from bench.testbed import Quiet
 from iodyno import designs
-from iodyno.analysis.dataset import Trial, read_dataset
+from iodyno.analysis.dataset import read_dataset
+from iodyno.analysis.trial import Trial
 from iodyno.campaign.folder import new_folder
 from iodyno.campaign.runner import run_campaign
 from iodyno.core.experiment import Experiment

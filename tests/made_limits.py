@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from iodyno.analysis.dataset import HostData, Reading, Trial
 from iodyno.analysis.histogram import Histogram
+from iodyno.analysis.host_data import HostData
+from iodyno.analysis.readings import Reading
 from iodyno.analysis.records import Record
+from iodyno.analysis.trial import Trial
 
 SPAN = 250_000_000
 INTERVALS = 10

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from iodyno.analysis.cost import Background
 from iodyno.analysis.factors import FactorLevels
-from iodyno.analysis.summary import CampaignSummary, HostSummary, PointSummary
+from iodyno.analysis.results import CampaignSummary, HostSummary, PointSummary
 from iodyno.core.outcome import Estimate
 from iodyno.core.warnings import Warning, WarningCode
 

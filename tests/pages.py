@@ -74,6 +74,10 @@ class Browser(Chrome):
         self.evaluate("arguments[0].scrollIntoView({block: 'center', behavior: 'instant'})", element)
         element.click()
 
+    def unfold(self) -> None:
+        """Opens every part of a report, as who reads on does."""
+        self.evaluate("document.querySelectorAll('.part').forEach(part => { part.open = true })")
+
     def press(self, *keys: str) -> None:
         ActionChains(self).send_keys(*keys).perform()
 

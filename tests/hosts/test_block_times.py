@@ -16,9 +16,10 @@ from made_devices import asked, filtered_device, loop_device
 from places import run
 
 from iodyno.analysis.cost import CostBasis
-from iodyno.analysis.dataset import Trial, read_dataset
+from iodyno.analysis.dataset import read_dataset
 from iodyno.analysis.operation_times import times_of
 from iodyno.analysis.outcomes import measure_named
+from iodyno.analysis.trial import Trial
 from iodyno.core.experiment import Experiment
 from iodyno.loads.disk.analysis import block_times
 from iodyno.session.locate import find_agent

@@ -19,7 +19,8 @@ import pytest
 from places import MS, Notes, experiment, namespaces_of, run
 
 from iodyno.analysis.datagrams import check, loss_ratio
-from iodyno.analysis.dataset import Trial, read_dataset
+from iodyno.analysis.dataset import read_dataset
+from iodyno.analysis.trial import Trial
 from iodyno.cli.execute import failed
 from iodyno.core.design import PlannedTrial
 from iodyno.core.errors import PreflightError

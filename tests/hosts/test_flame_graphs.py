@@ -48,6 +48,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(params=[420, 1400])
 def shown(request: pytest.FixtureRequest, browser: Browser, report: Path) -> Iterator[Browser]:
     with opened(browser, report, request.param) as shown:
+        shown.unfold()
         shown.first(".flame-tools")
         yield shown
 
@@ -142,11 +143,12 @@ def test_symbols_stay_text(shown: Browser) -> None:
     assert "taken" not in shown.title
     # The page's own and that of the graphs, each with its data.
     assert len(shown.all("script:not([type])")) == 2
-    assert len(shown.all("script")) == 5
+    assert len(shown.all("script")) == 6
 
 
 def test_without_scripts_the_tables_say_the_same(browser: Browser, report: Path) -> None:
     with opened(browser, report, scripts=False) as shown:
+        shown.unfold()
         # The graph is there as a picture: names where they have room, the rest under the pointer.
         still = shown.first(".flame svg.still")
         assert still.is_displayed()

@@ -18,9 +18,11 @@ from typing import Any
 import pytest
 from places import MS, Meanwhile, carried_out, experiment, namespaces_of, run
 
-from iodyno.analysis.dataset import Trial, read_dataset
+from iodyno.analysis.dataset import read_dataset
 from iodyno.analysis.functions import read_profiles
-from iodyno.analysis.summary import CampaignSummary, analyse
+from iodyno.analysis.results import CampaignSummary
+from iodyno.analysis.summary import analyse
+from iodyno.analysis.trial import Trial
 from iodyno.campaign.account import Account
 from iodyno.campaign.ledger import manifests
 from iodyno.campaign.runner import CampaignOutcome

@@ -18,10 +18,11 @@ import command_server
 import pytest
 from places import HUNG_S, Notes, experiment, namespaces_of, run
 
-from iodyno.analysis.dataset import Trial, read_dataset
+from iodyno.analysis.dataset import read_dataset
 from iodyno.analysis.limiter.elasticity import LEAST
 from iodyno.analysis.limiter.verdict import of_point, of_trial
 from iodyno.analysis.summary import analyse
+from iodyno.analysis.trial import Trial
 from iodyno.campaign.folder import new_folder
 from iodyno.campaign.runner import run_campaign
 from iodyno.core.design import Design, PlannedTrial, Point

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 from places import Meanwhile, own_agent, processes_of, run
 
-from iodyno.analysis.dataset import Trial, read_dataset
+from iodyno.analysis.dataset import read_dataset
 from iodyno.analysis.summary import analyse
+from iodyno.analysis.trial import Trial
 from iodyno.core.experiment import Experiment
 from iodyno.formats.experiment_file import experiment_text, parse_experiment
 from iodyno.report.json import campaign as campaign_json

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import csv
 import gzip
 import json
 import re
@@ -10,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
+from xml.etree.ElementTree import fromstring
 
 import made_summary
 import pytest
@@ -18,6 +20,7 @@ from made_campaign import HELLO, Layout, Truth, changed, make_campaign
 from made_classes import ExactTruth
 from pages import IN_SIGHT, Browser, opened
 from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.support.wait import WebDriverWait
 
 from iodyno.analysis.dataset import read_dataset
 from iodyno.analysis.summary import analyse
@@ -67,6 +70,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(params=[400, 1400])
 def shown(request: pytest.FixtureRequest, browser: Browser, report: Path) -> Iterator[Browser]:
     with opened(browser, report, request.param) as shown:
+        shown.unfold()
         yield shown
 
 
@@ -98,18 +102,68 @@ def test_the_limiter_is_in_sight_however_many_columns_there_are(shown: Browser) 
         assert begin > left + taken
 
 
-def test_the_way_to_the_contents_covers_no_part_of_a_line(shown: Browser) -> None:
-    """It has the lower edge of the window for itself, from side to side."""
+def test_the_contents_stay_in_sight_and_cover_no_part_of_a_line(shown: Browser) -> None:
+    """They have the upper edge of the window for themselves, from side to side, and what they lead to stands below them."""
     shown.evaluate("scrollTo({top: 600, behavior: 'instant'})")
-    there = "(document.elementFromPoint(x, innerHeight - 8) || document.body).className"
+    there = "(document.elementFromPoint(x, 20) || document.body).closest('#contents')"
     width = shown.evaluate("document.documentElement.clientWidth")
-    found = shown.evaluate(f"[2, {width / 2}, {width - 2}].map(x => {there})")
-    assert all("to-contents" in name for name in found), found
+    assert shown.evaluate(f"[2, {width / 2}, {width - 2}].every(x => {there})")
     see_through = (
-        "(s => [s.opacity, s.backgroundColor])(getComputedStyle(document.querySelector('.to-contents')))"
+        "(s => [s.opacity, s.backgroundColor])(getComputedStyle(document.querySelector('#contents')))"
     )
     opacity, colour = shown.evaluate(see_through)
     assert opacity == "1" and not colour.startswith("rgba")
+    shown.evaluate("document.documentElement.style.scrollBehavior = 'auto', location.hash = 'limiters'")
+    _, top, _, _ = shown.box(shown.first("#limiters > summary"))
+    _, _, _, covered = shown.box(shown.first("#contents"))
+    assert top >= covered
+
+
+def test_the_answer_fits_one_screen_and_the_rest_is_folded(browser: Browser, report: Path) -> None:
+    with opened(browser, report) as shown:
+        assert shown.evaluate("document.querySelector('#answer').getBoundingClientRect().bottom") <= 800
+        assert shown.evaluate("document.documentElement.scrollHeight") <= 3 * 800
+        assert not shown.all("details[open]")
+        # From the keyboard the answer comes first, and a link of the contents opens its part.
+        shown.press(Keys.TAB)
+        assert shown.switch_to.active_element.get_attribute("href").endswith("#answer")
+        shown.evaluate("document.activeElement.blur()")
+        shown.click(shown.first("#contents a[href='#cost']"))
+        shown.when("arguments[0].open", shown.first("#cost"))
+
+
+def test_plots_are_saved_as_they_are_seen_and_as_numbers(
+    browser: Browser, report: Path, tmp_path: Path
+) -> None:
+    def pressed(form: str, place: str, name: str) -> bytes:
+        shown.click(shown.named(form, "button", shown.first(f"{place} .save")))
+        file = tmp_path / name
+        WebDriverWait(shown, 30).until(lambda _: file.is_file() and file.stat().st_size)
+        return file.read_bytes()
+
+    with opened(browser, report, saved=tmp_path) as shown:
+        svg = pressed("SVG", "#answer figure", "made-cost.svg")
+        assert pressed("PNG", "#answer figure", "made-cost.png").startswith(b"\x89PNG")
+        rows = list(csv.DictReader(pressed("CSV", "#answer figure", "made-cost.csv").decode().splitlines()))
+        shown.unfold()
+        shown.evaluate("document.querySelector('.point-map').open = true")
+        map_svg = pressed("SVG", ".point-map", "made-heat-p01.svg")
+        cells = pressed("CSV", ".point-map", "made-heat-p01.csv").decode().splitlines()
+        shown.click(shown.first("[data-table='table-1']"))
+        WebDriverWait(shown, 30).until(lambda _: (tmp_path / "made-table-1.csv").is_file())
+    # Whatever program opens it: nothing of the page's style sheet or of its definitions is needed.
+    for picture in (svg, map_svg):
+        root = fromstring(picture)
+        assert "var(" not in picture.decode() and not [each for each in root.iter() if each.get("class")]
+        held = {each.get("id") for each in root.iter()}
+        assert {name for name in re.findall(r"#([\w-]+)[\")]", picture.decode()) if "-" in name} <= held
+    assert len(rows) == 20 and all(float(row["low"]) < float(row["y"]) < float(row["high"]) for row in rows)
+    assert sum(int(line.rsplit(",", 1)[1]) for line in cells[1:]) > 0
+    table = list(csv.reader((tmp_path / "made-table-1.csv").read_text().splitlines()))
+    texts = {
+        cell for row in table[1:] for cell in row[:-1] if not re.fullmatch(r"-?[\d.]+(e[-+]?\d+)?|", cell)
+    }
+    assert not texts
 
 
 def test_the_limiter_of_a_row_leads_to_its_evidence_by_keyboard_too(shown: Browser) -> None:
@@ -151,6 +205,7 @@ def test_evidence_is_not_cut(browser: Browser, tmp_path: Path, width: int) -> No
 
 def test_a_trial_opens_without_scripts(browser: Browser, report: Path) -> None:
     with opened(browser, report, scripts=False) as shown:
+        shown.click(shown.first("#trials > summary"))
         trial = shown.first("#trials details")
         pictures = shown.all("svg", trial)
         assert not pictures[0].is_displayed()
@@ -176,6 +231,7 @@ def test_without_scripts_nothing_is_missing(browser: Browser, report: Path) -> N
     with opened(browser, report, scripts=False) as shown:
         first, *_, last = shown.all("#trials details")
         assert len(shown.all("svg", first)) == len(shown.all("svg", last)) > 5
+        shown.click(shown.first("#trials > summary"))
         shown.click(shown.first("summary", last))
         assert shown.all("svg", last)[-1].is_displayed()
         assert not shown.all("[data-deferred]")
@@ -185,19 +241,21 @@ def test_without_scripts_nothing_is_missing(browser: Browser, report: Path) -> N
 def test_drawings_that_are_too_many_lie_compressed_in_the_page(
     browser: Browser, report: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("iodyno.report.deferred.PAGE_BYTES", 580_000)
+    monkeypatch.setattr("iodyno.report.deferred.PAGE_BYTES", 620_000)
     dataset = read_dataset(report.parent)
     summary = analyse(dataset)
     path = write_page(summary, tmp_path / "small.html", trials=study_trials(dataset, summary))
-    assert path.stat().st_size <= 580_000
+    assert path.stat().st_size <= 620_000
     with opened(browser, path) as shown:
         first, *_, trial = shown.all("#trials details")
         assert not shown.all("svg", trial)
+        shown.click(shown.first("#trials > summary"))
         shown.click(shown.first("summary", trial))
         assert shown.first(".chosen-range button", trial).is_displayed()
         assert len(shown.all("svg", trial)) == len(shown.all("svg", first)) > 5
     with opened(browser, path, scripts=False) as still:
         first, *_, trial = still.all("#trials details")
+        still.click(still.first("#trials > summary"))
         still.click(still.first("summary", trial))
         assert "drawn by the script" in trial.text
         assert len(still.all("svg", first)) > 5
@@ -206,7 +264,7 @@ def test_drawings_that_are_too_many_lie_compressed_in_the_page(
 
 def test_figures_have_names_intervals_and_readable_text(shown: Browser) -> None:
     # Those of the cost model have marks of their own.
-    figures = shown.all("section:not(#cost-model) figure svg:not(.stacks)")
+    figures = shown.all("main > :not(#cost-model) figure svg:not(.stacks)")
     assert len(figures) == len(shown.all("#cost-model figure svg")) == 4
     for figure in figures:
         assert figure.get_attribute("role") == "img"
@@ -266,7 +324,7 @@ def test_markup_in_names_stays_text(shown: Browser) -> None:
     assert NASTY in shown.first("h1").text
     # The page's own, and the data for it.
     assert len(shown.all("script:not([type])")) == 1
-    assert len(shown.all("script")) == 3
+    assert len(shown.all("script")) == 4
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -285,6 +343,8 @@ def test_text_stands_out_from_the_paper(browser: Browser, report: Path, scheme: 
 def test_it_prints(browser: Browser, report: Path) -> None:
     with opened(browser, report) as shown:
         assert base64.b64decode(shown.print_page()).startswith(b"%PDF")
+        # What was opened for it is folded again.
+        shown.when("!document.querySelector('details[open]')")
 
 
 # Without a browser.
@@ -293,13 +353,12 @@ def test_it_prints(browser: Browser, report: Path) -> None:
 def test_it_asks_for_nothing_outside(report: Path) -> None:
     text = report.read_text()
     assert "default-src 'none'" in text
-    links = re.findall(
-        r'(?:href|src)="?([^"> ]{0,40})', re.sub(r"<script>.*?</script>", "", text, flags=re.DOTALL)
-    )
+    still = re.sub(r"<script>.*?</script>", "", text, flags=re.DOTALL)
+    links = re.findall(r'(?:href|src)="?([^"> ]{0,40})', still)
     assert links
     assert all(link.startswith(("#", "data:")) for link in links)
     # Only to what the page itself holds: the filters of the heat maps.
-    assert all(target == "#on-" for target in re.findall(r"url\((.{0,4})", text))
+    assert all(target == "#on-" for target in re.findall(r"url\((.{0,4})", still))
     assert "@import" not in text
 
 

@@ -46,6 +46,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def shown(browser: Browser, report: Path, tmp_path: Path) -> Iterator[Browser]:
     """What is downloaded is found in `tmp_path`."""
     with opened(browser, report, 1400, saved=tmp_path) as shown:
+        shown.unfold()
         yield shown
 
 
@@ -170,13 +171,20 @@ def test_the_csv_of_a_page_is_that_of_the_command(shown: Browser, report: Path, 
             assert a == b or float(a) == pytest.approx(float(b), rel=1e-6)
 
 
-def test_a_table_is_saved_as_it_is_shown(shown: Browser, tmp_path: Path) -> None:
+def test_a_table_is_saved_as_numbers(shown: Browser, report: Path, tmp_path: Path) -> None:
     place = shown.first(".by:has([data-table])")
     button = shown.named("CSV", within=place)
-    lines = rows(saved(shown, button, tmp_path / button.get_attribute("data-table")))
+    heads, *lines = rows(saved(shown, button, tmp_path / "made-table-1.csv"))
     table = place.find_element("xpath", "following-sibling::div[1]//table")
-    assert lines[1:] == [[cell.text for cell in shown.all("td", row)] for row in shown.all("tbody tr", table)]
-    assert "client cycles/Kbyte" in lines[0] or "client ns/KiB" in lines[0]
+    assert len(lines) == len(shown.all("tbody tr", table))
+    cost = next(head for head in heads if head.startswith("client cycles/Kbyte ["))
+    columns = [heads.index(head) for head in (cost, f"{cost} low", f"{cost} high")]
+    points = analyse(read_dataset(report.parent)).points
+    wanted = [point.outcomes["client.cycles_per_kib"] for point in points if point.levels["size"] == 65536]
+    for line, found in zip(lines, wanted, strict=True):
+        assert [float(line[column]) for column in columns] == pytest.approx(
+            [found.estimate, found.low, found.high], rel=1e-4
+        )
 
 
 def test_cells_drawn_by_the_script_are_those_of_the_picture(
@@ -188,6 +196,7 @@ def test_cells_drawn_by_the_script_are_those_of_the_picture(
     study = study_trials(dataset, summary)
     path = write_page(summary, tmp_path / "bare.html", trials=study)
     with opened(browser, path, 1400) as shown:
+        shown.unfold()
         open_trial(shown)
         drawn = shown.evaluate(
             """[...document.querySelectorAll('#trials details g[data-map]')].map(g => [...g.children].flatMap(p => {
@@ -239,6 +248,7 @@ def open_all(shown: Browser) -> None:
 def test_every_text_has_a_contrast_of_four_and_a_half(browser: Browser, report: Path, scheme: str) -> None:
     # WCAG 2.2, 1.4.3; of a text in a drawing the colour is its fill, and the ground that of the nearest box that has one.
     with opened(browser, report, color_scheme=scheme) as shown:
+        shown.unfold()
         open_all(shown)
         found = shown.evaluate(
             """(() => {
@@ -263,6 +273,7 @@ def test_every_text_has_a_contrast_of_four_and_a_half(browser: Browser, report: 
 @pytest.mark.parametrize("width", [320, 2000])
 def test_nothing_scrolls_sideways_but_tables(browser: Browser, report: Path, width: int) -> None:
     with opened(browser, report, width) as shown:
+        shown.unfold()
         for _ in range(2):
             assert shown.evaluate("document.documentElement.scrollWidth") <= width
             open_all(shown)

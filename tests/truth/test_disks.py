@@ -18,7 +18,8 @@ from places import PROGRAM, run
 
 from iodyno.analysis.dataset import Dataset, read_dataset
 from iodyno.analysis.fairness import jain, slowest
-from iodyno.analysis.summary import CampaignSummary, analyse
+from iodyno.analysis.results import CampaignSummary
+from iodyno.analysis.summary import analyse
 from iodyno.core.errors import TrialError
 from iodyno.core.experiment import Experiment, HostSpec
 from iodyno.core.warnings import WarningCode

@@ -13,9 +13,10 @@ from made_campaign import Call, Truth, changed, make_campaign
 from made_classes import ExactTruth
 
 from iodyno.analysis.call_tree import merged_stacks
-from iodyno.analysis.dataset import Reading, read_dataset
+from iodyno.analysis.dataset import read_dataset
 from iodyno.analysis.function_change import FunctionChange, ProfileChange, profile_change, why_not_compared
 from iodyno.analysis.functions import FunctionCost, PointProfile, Profiles, class_weights, read_profiles
+from iodyno.analysis.readings import Reading
 from iodyno.analysis.stacks import read_stacks
 from iodyno.analysis.summary import analyse
 from iodyno.report.function_json import profile_values

@@ -12,7 +12,8 @@ import pytest
 from places import MS, experiment, run
 
 from iodyno.analysis.dataset import read_dataset
-from iodyno.analysis.summary import CampaignSummary, analyse
+from iodyno.analysis.results import CampaignSummary
+from iodyno.analysis.summary import analyse
 from iodyno.cli.right_now import show_found
 from iodyno.core.errors import TrialError
 from iodyno.core.experiment import DesignSpec, HostSpec, Windows, WorkloadSpec

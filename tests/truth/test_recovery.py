@@ -10,7 +10,8 @@ from made_campaign import Layout, Truth, changed, make_campaign
 from made_classes import ExactTruth
 
 from iodyno.analysis.dataset import read_dataset
-from iodyno.analysis.summary import PointSummary, analyse
+from iodyno.analysis.results import PointSummary
+from iodyno.analysis.summary import analyse
 
 POINTS = draws(240)
 FEW = draws(100)

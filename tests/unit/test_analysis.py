@@ -17,8 +17,9 @@ from iodyno.analysis.dataset import read_dataset
 from iodyno.analysis.histogram import BUCKETS, Histogram, bounds_of, bucket_of, merge
 from iodyno.analysis.interval import batch_means, estimate, of_quantile, t_interval
 from iodyno.analysis.measured import Measured, missing, total_ratio
+from iodyno.analysis.results import CampaignSummary
 from iodyno.analysis.steady_state import steady_state
-from iodyno.analysis.summary import CampaignSummary, analyse
+from iodyno.analysis.summary import analyse
 from iodyno.core.outcome import OUTCOMES, Estimate
 from iodyno.core.warnings import WarningCode
 

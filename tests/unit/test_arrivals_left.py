@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from iodyno.analysis import arrivals
-from iodyno.analysis.dataset import HostData, Reading
+from iodyno.analysis.host_data import HostData
+from iodyno.analysis.readings import Reading
 from iodyno.analysis.records import Record
 
 WINDOW_NS = 1_000_000_000

@@ -7,7 +7,7 @@ from dataclasses import replace
 import made_summary
 from made_summary import around
 
-from iodyno.analysis.summary import CampaignSummary
+from iodyno.analysis.results import CampaignSummary
 from iodyno.report.sentences import sentences
 
 

@@ -8,8 +8,10 @@ import pytest
 
 from iodyno.analysis import blocks
 from iodyno.analysis.closed_loop import round_trip_mean
-from iodyno.analysis.dataset import HostData, Reading, Trial
+from iodyno.analysis.host_data import HostData
+from iodyno.analysis.readings import Reading
 from iodyno.analysis.records import Record
+from iodyno.analysis.trial import Trial
 
 SECOND = 10**9
 RING = {"version": 3, "block_packets": 64, "block_timeout_ns": 10_000_000}

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import cast
 
 from iodyno.analysis.bystander import Trade, trades
-from iodyno.analysis.summary import CampaignSummary
+from iodyno.analysis.results import CampaignSummary
 from iodyno.core.outcome import Estimate
 from iodyno.report.answer import answer
 from iodyno.report.bystander import bystander_columns, bystander_sentences, sentence

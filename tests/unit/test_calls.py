@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from iodyno.analysis import calls, goodput
-from iodyno.analysis.dataset import HostData, Reading, Trial
+from iodyno.analysis.host_data import HostData
+from iodyno.analysis.readings import Reading
 from iodyno.analysis.records import Record
+from iodyno.analysis.trial import Trial
 from iodyno.core.warnings import WarningCode
 
 SECOND = 10**9

@@ -14,7 +14,8 @@ from made_classes import ExactTruth
 
 from iodyno.analysis.dataset import read_dataset
 from iodyno.analysis.physics import observer_cost
-from iodyno.analysis.summary import CampaignSummary, analyse
+from iodyno.analysis.results import CampaignSummary
+from iodyno.analysis.summary import analyse
 from iodyno.core.outcome import Estimate
 from iodyno.core.warnings import Warning, WarningCode
 from iodyno.store.writer import write_document

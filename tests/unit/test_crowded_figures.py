@@ -9,7 +9,7 @@ from dataclasses import replace
 from made_summary import summary
 
 from iodyno.analysis.factors import FactorLevels
-from iodyno.analysis.summary import CampaignSummary
+from iodyno.analysis.results import CampaignSummary
 from iodyno.report.figures import axes, cost_vs_factor, scatter
 from iodyno.report.figures.panel import Axis, Figure, Mark, Panel, Series
 from iodyno.report.figures.scatter import Dot, Limit, ScatterFigure, ScatterPanel

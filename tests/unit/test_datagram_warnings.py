@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 
 from iodyno.analysis import datagrams
-from iodyno.analysis.dataset import HostData, Reading, Trial
+from iodyno.analysis.host_data import HostData
 from iodyno.analysis.interval import NOT_NEGATIVE, estimate
 from iodyno.analysis.measured import Measured
+from iodyno.analysis.readings import Reading
 from iodyno.analysis.records import Record
+from iodyno.analysis.trial import Trial
 from iodyno.core.outcome import Estimate
 from iodyno.core.warnings import WarningCode
 

@@ -9,8 +9,9 @@ import made_summary
 import pytest
 
 from iodyno.analysis import goodput
-from iodyno.analysis.dataset import HostData, Trial
+from iodyno.analysis.host_data import HostData
 from iodyno.analysis.records import Record
+from iodyno.analysis.trial import Trial
 from iodyno.report import html
 from iodyno.report.answer import answer
 from iodyno.report.figures import cost_vs_factor, latency, rate_vs_factor

@@ -29,9 +29,13 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
 
 
-def test_rows_that_come_and_go_give_the_same_numbers(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("shared", [False, True])
+def test_rows_that_come_and_go_give_the_same_numbers(
+    made: Path, monkeypatch: pytest.MonkeyPatch, shared: bool
+) -> None:
     whole = as_json(analyse(read_dataset(made)))
     monkeypatch.setattr(held_rows, "ROWS_HELD", 1000)
+    monkeypatch.setattr("iodyno.analysis.dataset.can_share", lambda: shared)
     dataset = read_dataset(made)
     assert as_json(analyse(dataset)) == whole
     held = [trial.name for trial in dataset.trials if "records" in vars(trial.hosts["client"])]

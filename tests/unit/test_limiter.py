@@ -11,9 +11,10 @@ import pytest
 from made_limits import BUFFERS, FULL, INTERVALS, QUOTA, SHAPED, SPAN, Shares, trial
 from scipy import stats
 
-from iodyno.analysis.dataset import Reading, Trial
 from iodyno.analysis.limiter import rules, verdict
 from iodyno.analysis.limiter.elasticity import Pair, elasticity, judge
+from iodyno.analysis.readings import Reading
+from iodyno.analysis.trial import Trial
 from iodyno.core.limiter import LIMITERS, UNKNOWN, Elasticity, Finding, Perturbation, Proof, Verdict
 from iodyno.report.limiter import finding_json, sentence, short
 

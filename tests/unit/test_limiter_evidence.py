@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 from made_limits import FULL, INTERVALS, SPAN, trial
 
-from iodyno.analysis.dataset import HostData, Reading, Trial
+from iodyno.analysis.host_data import HostData
 from iodyno.analysis.limiter import verdict
+from iodyno.analysis.readings import Reading
+from iodyno.analysis.trial import Trial
 from iodyno.core.limiter import UNKNOWN, Evidence, Suspect, Verdict
 
 BUSY, WINDOW = ("tcp.busy_ns", ""), ("tcp.rwnd_limited_ns", "")

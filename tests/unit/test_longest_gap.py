@@ -8,10 +8,12 @@ import pytest
 
 from iodyno.analysis import stalls
 from iodyno.analysis.cost import CostBasis
-from iodyno.analysis.dataset import HostData, Reading, Trial
 from iodyno.analysis.histogram import Histogram, bucket_of
+from iodyno.analysis.host_data import HostData
 from iodyno.analysis.outcomes import measure_named
+from iodyno.analysis.readings import Reading
 from iodyno.analysis.records import Part, Record
+from iodyno.analysis.trial import Trial
 
 MS = 1_000_000
 SOME, NONE = (1000, 1), (0, 0)

@@ -11,9 +11,11 @@ from places import run
 
 from iodyno.analysis.alike import as_one
 from iodyno.analysis.dataset import read_dataset
-from iodyno.analysis.host_data import HostData, Reading
+from iodyno.analysis.host_data import HostData
+from iodyno.analysis.readings import Reading
 from iodyno.analysis.records import Record
-from iodyno.analysis.summary import CampaignSummary, analyse
+from iodyno.analysis.results import CampaignSummary
+from iodyno.analysis.summary import analyse
 from iodyno.core.experiment import WorkloadSpec
 from iodyno.formats.experiment_file import parse_experiment
 from iodyno.report.tables import load_tables

@@ -11,14 +11,17 @@ import pytest
 from made_calls import cost, receiver, sender
 from made_campaign import Truth, changed, make_campaign
 
-from iodyno.analysis.dataset import HostData, Reading, Trial, read_dataset
+from iodyno.analysis.dataset import read_dataset
 from iodyno.analysis.function_change import FunctionChange, ProfileChange
 from iodyno.analysis.function_study import study_functions
 from iodyno.analysis.functions import PointProfile
+from iodyno.analysis.host_data import HostData
 from iodyno.analysis.mechanisms import Mechanism, mechanism_changes, mechanisms
+from iodyno.analysis.readings import Reading
 from iodyno.analysis.records import Record
 from iodyno.analysis.stacks import Function
 from iodyno.analysis.summary import analyse
+from iodyno.analysis.trial import Trial
 from iodyno.core.outcome import Estimate
 from iodyno.report.function_section import contrast_sentences
 from iodyno.report.function_sentences import why

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from made_times import histogram, times
 
-from iodyno.analysis.dataset import HostData, Trial
 from iodyno.analysis.histogram import bounds_of, bucket_of
+from iodyno.analysis.host_data import HostData
 from iodyno.analysis.operation_times import (
     ROWS_MOST,
     joined,
@@ -20,6 +20,7 @@ from iodyno.analysis.operation_times import (
     times_of,
 )
 from iodyno.analysis.records import Record
+from iodyno.analysis.trial import Trial
 
 VALUES = st.lists(st.integers(0, 2**42 - 1), max_size=30)
 SECOND = 1_000_000_000

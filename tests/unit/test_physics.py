@@ -9,9 +9,11 @@ import pytest
 from iodyno.analysis import physics
 from iodyno.analysis.cost import CostBasis
 from iodyno.analysis.cpu_classes import Accounting
-from iodyno.analysis.dataset import HostData, Reading, Trial
+from iodyno.analysis.host_data import HostData
 from iodyno.analysis.measured import Measured, missing
+from iodyno.analysis.readings import Reading
 from iodyno.analysis.records import Record
+from iodyno.analysis.trial import Trial
 from iodyno.core.warnings import WarningCode
 
 MS = 1_000_000

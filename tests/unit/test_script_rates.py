@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 from iodyno.analysis import arrivals, cost, goodput
-from iodyno.analysis.dataset import Dataset, HostData, Trial
+from iodyno.analysis.dataset import Dataset
+from iodyno.analysis.host_data import HostData
 from iodyno.analysis.records import Record
+from iodyno.analysis.trial import Trial
 from iodyno.core.warnings import WarningCode
 from iodyno.loads.script.analysis import results as script
 from iodyno.loads.script.report.section import script_json, script_sentences, script_tables

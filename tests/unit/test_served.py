@@ -12,7 +12,7 @@ import pytest
 from iodyno.analysis import physics
 from iodyno.analysis.cost import CostBasis
 from iodyno.analysis.cpu_classes import Accounting
-from iodyno.analysis.dataset import ClassCounts, HostData, Reading, Trial
+from iodyno.analysis.host_data import ClassCounts, HostData
 from iodyno.analysis.interval import estimate
 from iodyno.analysis.limiter import storage_signals
 from iodyno.analysis.limiter.signals import View
@@ -20,7 +20,9 @@ from iodyno.analysis.limiter.storage_rules import ALONE
 from iodyno.analysis.limiter.verdict import of_trial
 from iodyno.analysis.measured import Measured
 from iodyno.analysis.outcomes import measure_named
+from iodyno.analysis.readings import Reading
 from iodyno.analysis.records import Record
+from iodyno.analysis.trial import Trial
 from iodyno.core.errors import ExperimentError
 from iodyno.core.outcome import OUTCOMES
 from iodyno.core.volume import VolumeKind

@@ -6,13 +6,15 @@ from types import SimpleNamespace
 
 import pytest
 
-from iodyno.analysis.dataset import HostData, Reading, Trial
+from iodyno.analysis.host_data import HostData
 from iodyno.analysis.limiter.signals import Signal, View, absent
 from iodyno.analysis.limiter.storage_rules import ALONE, RULES_OF_STORAGE
 from iodyno.analysis.limiter.storage_signals import device_limit_used
 from iodyno.analysis.limiter.verdict import of_signals
 from iodyno.analysis.observer import cost_ratio
+from iodyno.analysis.readings import Reading
 from iodyno.analysis.records import Record
+from iodyno.analysis.trial import Trial
 from iodyno.core.limiter import LIMITERS, UNKNOWN
 
 WINDOWS = 10

@@ -9,7 +9,7 @@ import pytest
 
 from iodyno import quick
 from iodyno.analysis.factors import FactorLevels
-from iodyno.analysis.summary import CampaignSummary
+from iodyno.analysis.results import CampaignSummary
 from iodyno.core.outcome import Estimate
 from iodyno.core.warnings import Warning, WarningCode
 from iodyno.loads.disk.report.tables import storage_tables

@@ -16,7 +16,8 @@ from iodyno.analysis.compare import change, outcome_changes
 from iodyno.analysis.dataset import read_dataset
 from iodyno.analysis.decisions.sides import Pair, PairVerdicts
 from iodyno.analysis.decisions.verdicts import Verdict
-from iodyno.analysis.summary import CampaignSummary, analyse
+from iodyno.analysis.results import CampaignSummary
+from iodyno.analysis.summary import analyse
 from iodyno.core.outcome import Estimate
 from iodyno.core.warnings import Warning, WarningCode
 from iodyno.report import html

@@ -17,9 +17,10 @@ from draws import count_between, draws
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from iodyno.analysis.dataset import Dataset, Trial
+from iodyno.analysis.dataset import Dataset
 from iodyno.analysis.factors import FactorLevels
 from iodyno.analysis.measured import Measured
+from iodyno.analysis.trial import Trial
 from iodyno.analysis.wall import RATE, RESPONSE, Load, Wall, locate, walls_of
 from iodyno.report.json import campaign
 from iodyno.report.terminal import show_tables

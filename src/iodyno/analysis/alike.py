@@ -11,7 +11,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from iodyno.analysis.host_data import ClassCounts, HostData, Reading, merged_histograms
+from iodyno.analysis.host_data import ClassCounts, HostData, merged_histograms
+from iodyno.analysis.readings import Reading
 from iodyno.analysis.records import Record, parts_together
 from iodyno.loads.base.kinds import FOLDERS
 

@@ -12,8 +12,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from iodyno.analysis.arrivals import operations
-from iodyno.analysis.dataset import HostData, Trial
+from iodyno.analysis.host_data import HostData
 from iodyno.analysis.measured import Measured, missing
+from iodyno.analysis.trial import Trial
 from iodyno.core.warnings import Warning, WarningCode
 
 _DATAGRAMS = "datagram"

@@ -6,7 +6,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from iodyno.analysis.dataset import HostData, Trial
+from iodyno.analysis.host_data import HostData
+from iodyno.analysis.trial import Trial
 from iodyno.core.warnings import Warning, WarningCode
 
 COPIED_SHARE = 0.99

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from iodyno.analysis.datagrams import given_up_ns
-from iodyno.analysis.dataset import Trial
 from iodyno.analysis.measured import Measured, missing
+from iodyno.analysis.trial import Trial
 
 LOST_MOST = 0.01
 """Share of the loop's time that lost requests may have waited in vain (chosen: the mean is off by no more than that)."""

@@ -24,9 +24,10 @@ from typing import Literal
 
 from iodyno.analysis import cpu_classes, flows
 from iodyno.analysis.cpu_classes import BUSY_CLASSES, TIER_NOTES, Accounting, Spent
-from iodyno.analysis.dataset import HostData, Trial, clients_together
 from iodyno.analysis.goodput import bytes_at_once
+from iodyno.analysis.host_data import HostData
 from iodyno.analysis.measured import Measured, missing, total_ratio
+from iodyno.analysis.trial import Trial, clients_together
 from iodyno.core.path import CARRIED_BY_OTHERS
 from iodyno.loads.script.analysis.bytes import operations_of
 

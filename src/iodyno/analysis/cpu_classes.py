@@ -26,8 +26,10 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal
 
-from iodyno.analysis.dataset import HostData, Reading, Trial
+from iodyno.analysis.host_data import HostData
 from iodyno.analysis.measured import Measured, missing, share, total_ratio
+from iodyno.analysis.readings import Reading
+from iodyno.analysis.trial import Trial
 
 ClassTier = Literal["bpf", "irq_time", "tick"]
 CPU_EXACT = "cpu_exact"

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from iodyno.analysis.dataset import HostData, Trial
+from iodyno.analysis.host_data import HostData
 from iodyno.analysis.measured import Measured, missing, total_ratio
+from iodyno.analysis.trial import Trial
 from iodyno.core.warnings import Warning, WarningCode
 
 SENSOR = "datagram"

@@ -13,11 +13,9 @@ from typing import Any
 
 from iodyno.analysis import alike, arrivals
 from iodyno.analysis.held_rows import HeldRows, fill
-from iodyno.analysis.host_data import ClassCounts as ClassCounts
-from iodyno.analysis.host_data import HostData as HostData
-from iodyno.analysis.host_data import Reading as Reading
-from iodyno.analysis.trial import Trial as Trial
-from iodyno.analysis.trial import clients_together as clients_together
+from iodyno.analysis.host_data import HostData
+from iodyno.analysis.trial import Trial
+from iodyno.analysis.two_processes import can_share
 from iodyno.core.asked import asked
 from iodyno.core.limiter import Perturbation
 from iodyno.core.outcome import bystanders_of
@@ -51,6 +49,16 @@ class Dataset:
     def without_times(self) -> AbstractContextManager[None]:
         """Meanwhile, rows that come then are of all sensors, without histograms."""
         return self.held.of(None, times=False) if self.held else nullcontext()
+
+    def can_be_shared(self) -> bool:
+        """Tell whether two processes may have half of the trials each: rows come when they are asked for, and no thread of the
+        column engine would be missing in a copy of this process.
+        """
+        if self.stored is None or self.held is None or not self.held.come_when_asked:
+            return False
+        self.stored.let_go()
+        self.held.processes = 2 if can_share() else 1
+        return self.held.processes > 1
 
     def in_turn(self, trials: Iterable[Trial]) -> Iterable[Trial]:
         """Trials of it, to go through one by one and only once."""

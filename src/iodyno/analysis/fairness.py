@@ -6,9 +6,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from iodyno.analysis.dataset import HostData, Trial
+from iodyno.analysis.host_data import HostData
 from iodyno.analysis.measured import Measured, missing
 from iodyno.analysis.records import Record
+from iodyno.analysis.trial import Trial
 from iodyno.core.workload import STREAM
 
 _ONE = "there is one client: nobody to share with"

@@ -20,13 +20,14 @@ from dataclasses import dataclass
 from statistics import fmean, median, stdev
 
 from iodyno.analysis import chance
-from iodyno.analysis.dataset import Dataset, Trial
+from iodyno.analysis.dataset import Dataset
 from iodyno.analysis.factors import labels_of
 from iodyno.analysis.interval import LEVEL
 from iodyno.analysis.measured import Measured
 from iodyno.analysis.queueing.md1 import md1k
 from iodyno.analysis.queueing.mmck import mm1k
 from iodyno.analysis.queueing.simulation import spread_of_runs
+from iodyno.analysis.trial import Trial
 from iodyno.core.outcome import Estimate
 from iodyno.core.workload import Level
 

@@ -11,7 +11,8 @@ from typing import Any
 from duckdb import DuckDBPyConnection, DuckDBPyRelation
 
 from iodyno.analysis.dataset import open_campaign, read_dataset
-from iodyno.analysis.summary import CampaignSummary, analyse, unit_of
+from iodyno.analysis.results import CampaignSummary
+from iodyno.analysis.summary import analyse, unit_of
 from iodyno.core.workload import Level
 
 _TRIALS = {

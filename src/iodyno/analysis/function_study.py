@@ -7,12 +7,13 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from iodyno.analysis.call_tree import CallTree, call_tree
-from iodyno.analysis.dataset import Dataset, Trial
+from iodyno.analysis.dataset import Dataset
 from iodyno.analysis.factors import FactorLevels, factors_of
 from iodyno.analysis.function_change import ProfileChange, profile_change, why_not_compared
 from iodyno.analysis.functions import PointProfile, Profiles, profiles_at
 from iodyno.analysis.mechanisms import Mechanism, MechanismChange, mechanism_changes, mechanisms
 from iodyno.analysis.stacks import read_stacks
+from iodyno.analysis.trial import Trial
 from iodyno.core.experiment import stored_ends
 from iodyno.core.workload import Level
 

@@ -24,8 +24,9 @@ import numpy as np
 
 from iodyno.analysis import cpu_classes
 from iodyno.analysis.cpu_classes import ClassTier
-from iodyno.analysis.dataset import Dataset, HostData, Trial
+from iodyno.analysis.dataset import Dataset
 from iodyno.analysis.factors import labels_of
+from iodyno.analysis.host_data import HostData
 from iodyno.analysis.interval import estimate
 from iodyno.analysis.layers import LAYERS, layers_of
 from iodyno.analysis.measured import Measured, missing
@@ -45,6 +46,7 @@ from iodyno.analysis.stacks import (
     what_lacks,
     why_no_profile,
 )
+from iodyno.analysis.trial import Trial
 from iodyno.core.outcome import Estimate
 from iodyno.core.warnings import Warning, WarningCode
 from iodyno.core.workload import Level

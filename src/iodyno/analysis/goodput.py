@@ -6,9 +6,9 @@ answered, both applications receive, and goodput is what the two got.
 
 from __future__ import annotations
 
-from iodyno.analysis.dataset import Trial
 from iodyno.analysis.histogram import Histogram, merge
 from iodyno.analysis.measured import Measured, missing, total_ratio
+from iodyno.analysis.trial import Trial
 from iodyno.loads.script.analysis.bytes import operations_of
 from iodyno.loads.script.analysis.time import worked
 

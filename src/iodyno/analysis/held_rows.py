@@ -66,12 +66,15 @@ class HeldRows:
         self._rows = 0
         self._sensors: Collection[str] | None = None
         self._times = True
+        self.come_when_asked = False
+        self.processes = 1
 
     def read(self) -> None:
         """Reads all of them, or makes each come when it is asked for."""
         if sum(map(self._rows_in, self._trials)) <= ROWS_HELD:
             self._fill([*self._trials.values()])
             return
+        self.come_when_asked = True
         for trial in self._trials.values():
             for host in _hosts_of(trial):
                 host.fetch = partial(self._fetch, trial)
@@ -115,10 +118,10 @@ class HeldRows:
         for other in islice(self._due, 1, None) if self._due and self._due[0] is trial else ():
             if other.name not in self._held:
                 rows += self._rows_in(other.name)
-                if rows > ROWS_HELD // 2:
+                if rows > ROWS_HELD // self.processes // 2:
                     break
                 wanted.append(other)
-        while self._held and self._rows + rows > ROWS_HELD:
+        while self._held and self._rows + rows > ROWS_HELD // self.processes:
             gone = self._held.pop(next(iter(self._held)))
             self._rows -= self._rows_in(gone.name)
             _without_rows(gone)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from iodyno.analysis.histogram import Histogram, merge
-from iodyno.analysis.readings import Reading as Reading
+from iodyno.analysis.readings import Reading
 from iodyno.analysis.records import Part, Record
 from iodyno.core.experiment import NO_SENSORS
 

@@ -12,10 +12,12 @@ from functools import partial
 
 from iodyno.analysis import flows
 from iodyno.analysis.compare import leaves_out_one, ratio_estimate
-from iodyno.analysis.dataset import HostData, Reading, Trial
+from iodyno.analysis.host_data import HostData
 from iodyno.analysis.interval import estimate
 from iodyno.analysis.measured import Measured, missing, total_ratio
+from iodyno.analysis.readings import Reading
 from iodyno.analysis.records import Record
+from iodyno.analysis.trial import Trial
 from iodyno.core.outcome import Estimate
 
 EXACT = "cpu_exact"

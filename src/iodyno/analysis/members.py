@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from iodyno.analysis.dataset import HostData, Trial, clients_together
+from iodyno.analysis.host_data import HostData
 from iodyno.analysis.measured import Measured, missing, total_ratio
+from iodyno.analysis.trial import Trial, clients_together
 
 _OF_BYTES, _OF_OPERATIONS = ("ns/KiB", "cycles/KiB"), ("ns/operation",)
 """Units of what adds up over hosts, each of which has done a part of all."""

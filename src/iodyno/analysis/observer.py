@@ -12,9 +12,10 @@ from collections.abc import Iterator, Mapping
 from itertools import chain
 
 from iodyno.analysis.cpu_classes import CPU_EXACT
-from iodyno.analysis.dataset import HostData, Trial
+from iodyno.analysis.host_data import HostData
 from iodyno.analysis.measured import Measured, missing, total_ratio
 from iodyno.analysis.readings import looks
+from iodyno.analysis.trial import Trial
 
 _PROGRAMS = (
     ("exact accounting", CPU_EXACT, "exact.observer_ns"),

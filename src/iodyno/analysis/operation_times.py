@@ -16,8 +16,9 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from iodyno.analysis.dataset import HostData, Trial
 from iodyno.analysis.histogram import BUCKETS, SUB_BITS, Histogram, bounds_of, bucket_of, merge
+from iodyno.analysis.host_data import HostData
+from iodyno.analysis.trial import Trial
 from iodyno.loads.disk.analysis import block_times
 
 Clock = Literal["service", "response"]

@@ -21,8 +21,8 @@ from iodyno.analysis import (
 )
 from iodyno.analysis.cost import CostBasis, Unit
 from iodyno.analysis.cpu_classes import BUSY_CLASSES
-from iodyno.analysis.dataset import Trial
 from iodyno.analysis.measured import Measured, missing
+from iodyno.analysis.trial import Trial
 from iodyno.core.outcome import OF_BYSTANDER, OF_MEMBER, OF_SEVERAL, OUTCOMES, not_of
 from iodyno.core.volume import ROLES, SERVER
 from iodyno.loads.disk.analysis import block_times, cache, classes, devices, memory, roles

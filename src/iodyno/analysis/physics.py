@@ -19,9 +19,10 @@ from iodyno.analysis.cpu_classes import (
     TICK_NS,
     Accounting,
 )
-from iodyno.analysis.dataset import HostData, Trial
 from iodyno.analysis.flows import DEVICES, data_devices, named
+from iodyno.analysis.host_data import HostData
 from iodyno.analysis.measured import Measured
+from iodyno.analysis.trial import Trial
 from iodyno.core.outcome import OUTCOMES, Estimate
 from iodyno.core.path import OWN_KERNEL
 from iodyno.core.warnings import Warning, WarningCode

@@ -9,13 +9,15 @@ from typing import Any
 
 from iodyno.analysis import observer, physics
 from iodyno.analysis.cost import CostBasis
-from iodyno.analysis.dataset import Dataset, Trial
+from iodyno.analysis.dataset import Dataset
 from iodyno.analysis.finite_buffer import OF_PARTS
 from iodyno.analysis.limiter import verdict
 from iodyno.analysis.measured import Measured
 from iodyno.analysis.outcomes import measure
 from iodyno.analysis.steady_state import steady_state
 from iodyno.analysis.token_bucket import in_words, token_bucket
+from iodyno.analysis.trial import Trial
+from iodyno.analysis.two_processes import in_halves
 from iodyno.core.limiter import Verdict
 from iodyno.core.warnings import Warning, WarningCode
 from iodyno.loads.disk.analysis import block_times, cache
@@ -36,22 +38,28 @@ class Seen:
 def look_at(
     dataset: Dataset, finished: Sequence[Trial], hello: Mapping[str, Mapping[str, Any]], basis: CostBasis
 ) -> dict[str, Seen]:
-    """All finished trials, one after the other: the rows of a large campaign are in memory a few trials at a time."""
+    """All finished trials, one after the other: the rows of a large campaign are in memory a few trials at a time, of which two
+    processes have half each.
+    """
     trials = Counter(trial.point for trial in finished)
-    found = {}
-    for trial in dataset.in_turn(finished):
-        measured = measure(trial, basis)
-        hosts = trial.hosts
-        found[trial.name] = Seen(
-            warnings=tuple(trial_warnings(trial, measured, hello, basis)),
-            # Only of a point with one trial are parts of it wanted (and where a port with few buffers is idle).
-            measured=measured if trials[trial.point] == 1 else _without_parts(measured),
-            verdict=verdict.of_trial(trial),
-            observer={name: observer.parts(host) for name, host in hosts.items()},
-            shares=physics.receive_shares(trial),
-            measured_ns={name: host.measured_ns for name, host in hosts.items()},
-        )
-    return found
+
+    def seen(each: Sequence[Trial]) -> dict[str, Seen]:
+        found = {}
+        for trial in dataset.in_turn(each):
+            measured = measure(trial, basis)
+            hosts = trial.hosts
+            found[trial.name] = Seen(
+                warnings=tuple(trial_warnings(trial, measured, hello, basis)),
+                # Only of a point with one trial are parts of it wanted (and where a port with few buffers is idle).
+                measured=measured if trials[trial.point] == 1 else _without_parts(measured),
+                verdict=verdict.of_trial(trial),
+                observer={name: observer.parts(host) for name, host in hosts.items()},
+                shares=physics.receive_shares(trial),
+                measured_ns={name: host.measured_ns for name, host in hosts.items()},
+            )
+        return found
+
+    return in_halves(seen, finished) if dataset.can_be_shared() else seen(finished)
 
 
 def _without_parts(measured: Mapping[str, Measured]) -> dict[str, Measured]:

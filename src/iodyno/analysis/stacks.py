@@ -23,7 +23,8 @@ import numpy as np
 import numpy.typing as npt
 from duckdb import DuckDBPyConnection
 
-from iodyno.analysis.dataset import Dataset, Trial
+from iodyno.analysis.dataset import Dataset
+from iodyno.analysis.trial import Trial
 
 OWNERS = ("app", "other", "idle")
 MODES = ("user", "kernel")

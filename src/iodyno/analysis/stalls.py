@@ -15,8 +15,9 @@ from iodyno.core.workload import STREAM
 from iodyno.loads.script.analysis.bytes import operations_of
 
 if TYPE_CHECKING:
-    from iodyno.analysis.dataset import HostData, Trial
+    from iodyno.analysis.host_data import HostData
     from iodyno.analysis.records import Part
+    from iodyno.analysis.trial import Trial
 
 LEAST_NS = 100_000_000
 LEAST_RATIO = 0.05

@@ -11,7 +11,7 @@ from iodyno.analysis import cost, cpu_classes, physics
 from iodyno.analysis.bystander import Trade, trades
 from iodyno.analysis.cost import CostBasis
 from iodyno.analysis.cost_model.study import study_costs
-from iodyno.analysis.dataset import Dataset, Trial
+from iodyno.analysis.dataset import Dataset
 from iodyno.analysis.factors import FactorLevels, factors_of, label, labels_of, moving_together
 from iodyno.analysis.finite_buffer import finite_buffer_of
 from iodyno.analysis.fitting.campaign import fits_of
@@ -21,13 +21,10 @@ from iodyno.analysis.limiter import verdict
 from iodyno.analysis.limiter.elasticity import proofs_of
 from iodyno.analysis.measured import Measured
 from iodyno.analysis.pooled_spread import pooled_spread
-from iodyno.analysis.results import CampaignSummary as CampaignSummary
-from iodyno.analysis.results import HostSummary as HostSummary
-from iodyno.analysis.results import PointSummary as PointSummary
-from iodyno.analysis.results import SocketSummary
-from iodyno.analysis.results import TrialSummary as TrialSummary
+from iodyno.analysis.results import CampaignSummary, HostSummary, PointSummary, SocketSummary, TrialSummary
 from iodyno.analysis.seen_trials import Seen, look_at, trial_warnings
 from iodyno.analysis.stacks import what_lacks
+from iodyno.analysis.trial import Trial
 from iodyno.analysis.wall import walls_of
 from iodyno.core.decision import Rule, Standing, UntilSpec
 from iodyno.core.experiment import stored_ends

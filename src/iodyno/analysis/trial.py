@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from iodyno.analysis import alike
-from iodyno.analysis.host_data import HostData, Reading
+from iodyno.analysis.host_data import HostData
+from iodyno.analysis.readings import Reading
 from iodyno.analysis.records import Part, Record, parts_together
 from iodyno.core.limiter import Perturbation
 from iodyno.core.warnings import Warning

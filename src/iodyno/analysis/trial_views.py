@@ -9,12 +9,14 @@ from typing import Literal
 
 from iodyno.analysis import cpu_classes
 from iodyno.analysis.cpu_classes import BUSY_CLASSES, ClassTier
-from iodyno.analysis.dataset import Dataset, HostData, Trial
+from iodyno.analysis.dataset import Dataset
+from iodyno.analysis.host_data import HostData
 from iodyno.analysis.limiter import signals
 from iodyno.analysis.limiter.rules import RULES, Criterion
 from iodyno.analysis.limiter.storage_rules import ALONE, RULES_OF_STORAGE
 from iodyno.analysis.operation_times import OperationTimes, of_all, times_of
-from iodyno.analysis.summary import CampaignSummary, TrialSummary
+from iodyno.analysis.results import CampaignSummary, TrialSummary
+from iodyno.analysis.trial import Trial
 from iodyno.core.limiter import Suspect
 
 QUANTILES = ((0.5, "p50"), (0.99, "p99"), (1.0, "max"))

@@ -19,10 +19,11 @@ from dataclasses import dataclass, field
 from statistics import fmean
 
 from iodyno.analysis import chance
-from iodyno.analysis.dataset import Dataset, Trial
+from iodyno.analysis.dataset import Dataset
 from iodyno.analysis.factors import FactorLevels, labels_of
 from iodyno.analysis.interval import LEVEL, t_interval
 from iodyno.analysis.measured import Measured
+from iodyno.analysis.trial import Trial
 from iodyno.core.outcome import Estimate
 from iodyno.core.workload import Level
 

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from iodyno.analysis.function_change import ProfileChange
     from iodyno.analysis.functions import Part
     from iodyno.analysis.mechanisms import Mechanism, MechanismChange
+    from iodyno.analysis.results import CampaignSummary, PointSummary
     from iodyno.analysis.setting_changes import SettingChange
-    from iodyno.analysis.summary import CampaignSummary, PointSummary
     from iodyno.report.compared import Compared
 
 TOP = 20

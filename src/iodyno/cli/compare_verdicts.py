@@ -17,7 +17,7 @@ from iodyno.loads.base.workloads import workload_of_stored
 if TYPE_CHECKING:
     from iodyno.analysis.decisions.noise import Noise
     from iodyno.analysis.decisions.verdicts import Control
-    from iodyno.analysis.summary import CampaignSummary
+    from iodyno.analysis.results import CampaignSummary
     from iodyno.report.compared import Compared
     from iodyno.report.form import Shown
 

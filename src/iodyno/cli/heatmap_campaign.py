@@ -15,10 +15,10 @@ from iodyno.core.grid import Grid
 from iodyno.core.invalid import invalid
 
 if TYPE_CHECKING:
-    from iodyno.analysis.dataset import Trial
     from iodyno.analysis.heat_map.stored import Range
     from iodyno.analysis.operation_times import OperationTimes
-    from iodyno.analysis.summary import CampaignSummary
+    from iodyno.analysis.results import CampaignSummary
+    from iodyno.analysis.trial import Trial
 
 COLUMNS_MOST = 200
 """Intervals are joined above it, as the reducer of traces does."""

@@ -17,7 +17,7 @@ from iodyno.core.workload import Level
 from iodyno.loads.base.workloads import workload_of_stored
 
 if TYPE_CHECKING:
-    from iodyno.analysis.summary import CampaignSummary, PointSummary
+    from iodyno.analysis.results import CampaignSummary, PointSummary
 
 NEAREST = 3
 """Points that an error names (chosen: what fits into two lines)."""

@@ -21,7 +21,7 @@ from iodyno.store.files import write_file
 if TYPE_CHECKING:
     from iodyno.analysis.functions import Part, PointProfile
     from iodyno.analysis.mechanisms import Mechanism
-    from iodyno.analysis.summary import CampaignSummary, PointSummary
+    from iodyno.analysis.results import CampaignSummary, PointSummary
     from iodyno.report.viewers import Viewer
 
 TOP = 30

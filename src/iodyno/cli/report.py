@@ -19,7 +19,7 @@ from iodyno.report.form import Form, Shown
 if TYPE_CHECKING:
     from iodyno.analysis.dataset import Dataset
     from iodyno.analysis.function_study import FunctionStudy
-    from iodyno.analysis.summary import CampaignSummary
+    from iodyno.analysis.results import CampaignSummary
 
 
 @click.command(name="report")

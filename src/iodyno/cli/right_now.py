@@ -26,7 +26,7 @@ from iodyno.report.form import Form
 
 if TYPE_CHECKING:
     from iodyno.analysis.dataset import Dataset
-    from iodyno.analysis.summary import CampaignSummary
+    from iodyno.analysis.results import CampaignSummary
     from iodyno.formats.mistakes import Mistake
 
 _LONGEST_METAVAR = 44

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from iodyno.analysis.summary import CampaignSummary
+from iodyno.analysis.results import CampaignSummary
 from iodyno.core.limiter import UNKNOWN
 from iodyno.loads.base.report import load_of
 from iodyno.report.limiter import name_of
@@ -44,7 +44,8 @@ class Answer:
 
 
 def answer(summary: CampaignSummary, said: Sequence[Sentence], figures: Sequence[str]) -> Answer:
-    """Chooses of all sentences the three that answer, each about something else as long as there is something else.
+    """Chooses of all sentences the three that answer, each about something else as long as there is something else; a question
+    that names two factors has the change by either.
 
     What averages hide is said only where it matters (`analysis.heat_map.points`), and then it is one of the three.
     """
@@ -69,6 +70,7 @@ def answer(summary: CampaignSummary, said: Sequence[Sentence], figures: Sequence
         if len(chosen) < SENTENCES and sentence not in chosen:
             chosen.append(sentence)
     least = chosen[-1:]
+    chosen += _other_change(summary, every, chosen)
     # In the order in which they are said of any campaign.
     chosen.sort(key=every.index)
     hidden = next((s for s in every if s.about == "hidden"), None)
@@ -83,6 +85,25 @@ def answer(summary: CampaignSummary, said: Sequence[Sentence], figures: Sequence
     return Answer(tuple(chosen), tuple(s for s in every if s not in chosen), picture)
 
 
+def _other_change(
+    summary: CampaignSummary, every: Sequence[Sentence], chosen: Sequence[Sentence]
+) -> list[Sentence]:
+    """Return the change by a second factor that the question names, where one of the chosen sentences is a change by another."""
+    changed = [sentence for sentence in chosen if sentence.about == "change"]
+    named = [factor.name for factor in summary.factors if factor.varies and factor.name in summary.question]
+    if not changed:
+        return []
+    what = changed[0].text.partition(", ")[0]
+    others = (
+        sentence
+        for sentence in every
+        if sentence.about == "change"
+        and (place := sentence.text.partition(", ")[0]) != what
+        and any(name in place for name in named)
+    )
+    return [found] if (found := next(others, None)) is not None else []
+
+
 def asks_cost(summary: CampaignSummary) -> bool:
     """Tell whether the first outcome that the experiment names is a cost."""
     return bool(summary.asked) and summary.asked[0].rpartition(".")[2].startswith(("cpu_", "cycles_"))
@@ -90,11 +111,19 @@ def asks_cost(summary: CampaignSummary) -> bool:
 
 def limiter_sentence(summary: CampaignSummary) -> list[str]:
     """Name the limiters of the rate, each with its number of points of those that ran; nothing when none did."""
+    found = limiters_of(summary)
+    if found == "not known":
+        return ["What limits the rate is not known: no evidence holds long enough."]
+    return [f"What limits the rate is {found}."] if found else []
+
+
+def limiters_of(summary: CampaignSummary) -> str:
+    """Return the limiters of the rate in a few words: `client: CPU at 20 of 30 points; not known at 10 of 30 points`."""
     ran = [point for point in summary.points if point.limiter.verdict.trials]
-    if not ran:
-        return []
     tally = Counter(point.limiter.name for point in ran)
     proved = Counter(point.limiter.name for point in ran if point.limiter.status == "proved")
+    if list(tally) == [UNKNOWN]:
+        return "not known"
     parts = []
     for name, count in tally.most_common():
         at = f" at {count} of {len(ran)} points" if len(ran) > 1 else ""
@@ -109,6 +138,4 @@ def limiter_sentence(summary: CampaignSummary) -> list[str]:
             else ""
         )
         parts.append(f"{name_of(name)}{at}{sure}")
-    if list(tally) == [UNKNOWN]:
-        return ["What limits the rate is not known: no evidence holds long enough."]
-    return [f"What limits the rate is {'; '.join(parts)}."]
+    return "; ".join(parts)

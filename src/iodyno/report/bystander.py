@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 from math import log
 
 from iodyno.analysis.bystander import INSTEAD, WATCHED, Felt, Trade
-from iodyno.analysis.summary import CampaignSummary
+from iodyno.analysis.results import CampaignSummary
 from iodyno.core.outcome import BYSTANDER, split_beside
 from iodyno.report.numbers import between
 from iodyno.report.sentence import Sentence

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from iodyno.analysis.compare import change, difference
 from iodyno.analysis.cpu_classes import BUSY_CLASSES
-from iodyno.analysis.summary import PointSummary
+from iodyno.analysis.results import PointSummary
 from iodyno.core.outcome import Estimate
 from iodyno.report.layout import Layout, place_name
 from iodyno.report.numbers import between

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from iodyno.analysis.summary import CampaignSummary, HostSummary
+from iodyno.analysis.results import CampaignSummary, HostSummary
 from iodyno.loads.base.report import load_of
 
 

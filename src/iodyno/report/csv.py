@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 from iodyno.analysis.compare import OutcomeChange
 from iodyno.analysis.decisions.sides import PairVerdicts
-from iodyno.analysis.summary import CampaignSummary
+from iodyno.analysis.results import CampaignSummary
 from iodyno.core.outcome import Estimate
 from iodyno.report.estimate_json import number
 from iodyno.report.form import Row

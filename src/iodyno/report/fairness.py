@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from iodyno.analysis.summary import CampaignSummary, PointSummary
+from iodyno.analysis.results import CampaignSummary, PointSummary
 from iodyno.core.experiment import stored_links
 from iodyno.report.layout import layout_of, place_name
 from iodyno.report.numbers import between, digits

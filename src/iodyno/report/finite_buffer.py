@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from iodyno.analysis.finite_buffer import FiniteBuffer, Limit, PortLoad, Theory
-from iodyno.analysis.summary import CampaignSummary
+from iodyno.analysis.results import CampaignSummary
 from iodyno.core.outcome import Estimate
 from iodyno.report.numbers import between, quantity, with_interval
 from iodyno.report.tables import Cell, Column, Table

@@ -7,7 +7,7 @@ from typing import Any
 
 from iodyno.analysis.fitting.campaign import LineFit
 from iodyno.analysis.fitting.usl import Predicted
-from iodyno.analysis.summary import CampaignSummary
+from iodyno.analysis.results import CampaignSummary
 from iodyno.core.outcome import Estimate
 from iodyno.report.estimate_json import estimate_values
 from iodyno.report.form import Block, Headline, Row, Shown, flat

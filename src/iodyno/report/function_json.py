@@ -11,8 +11,8 @@ from iodyno.analysis.function_change import FunctionChange, ProfileChange
 from iodyno.analysis.functions import FunctionCost, Part, PointProfile
 from iodyno.analysis.mechanisms import Mechanism, MechanismChange
 from iodyno.analysis.path_steps import StepChange
+from iodyno.analysis.results import PointSummary
 from iodyno.analysis.stacks import Function
-from iodyno.analysis.summary import PointSummary
 from iodyno.report.estimate_json import estimate_values
 from iodyno.report.form import Row, flat
 from iodyno.report.function_tables import direction

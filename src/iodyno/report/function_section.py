@@ -10,7 +10,7 @@ from markupsafe import Markup
 from iodyno.analysis.call_tree import CallTree
 from iodyno.analysis.function_study import Contrast, FunctionStudy
 from iodyno.analysis.functions import PointProfile
-from iodyno.analysis.summary import CampaignSummary
+from iodyno.analysis.results import CampaignSummary
 from iodyno.core.outcome import Estimate
 from iodyno.report.flame_graph import graph_data, script
 from iodyno.report.flame_still import still

@@ -8,8 +8,8 @@ from iodyno.analysis.compare import OutcomeChange, leaves_out_one
 from iodyno.analysis.function_change import FunctionChange, ProfileChange, Verdict
 from iodyno.analysis.functions import FunctionCost, Part, Per, PointProfile
 from iodyno.analysis.mechanisms import Mechanism, MechanismChange
+from iodyno.analysis.results import PointSummary
 from iodyno.analysis.stacks import UNKNOWN, Function, Reach
-from iodyno.analysis.summary import PointSummary
 from iodyno.core.experiment import Experiment
 from iodyno.core.outcome import Estimate
 from iodyno.report.numbers import Scale, digits, scale_of, with_interval

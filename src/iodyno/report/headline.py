@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from iodyno.analysis.summary import CampaignSummary, PointSummary
+from iodyno.analysis.results import CampaignSummary, PointSummary
 from iodyno.core.experiment import NO_SENSORS
 from iodyno.core.limiter import UNKNOWN, Finding
 from iodyno.core.outcome import Estimate

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import base64
 import gzip
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib.resources import files
 from itertools import groupby
 from pathlib import Path
@@ -21,12 +22,14 @@ from iodyno.analysis.alike import groups_of
 from iodyno.analysis.dataset import Dataset, read_dataset
 from iodyno.analysis.function_study import TRIALS_OF_POINT, FunctionStudy, study_functions
 from iodyno.analysis.heat_map.points import MapFindings, examine_points, worst
-from iodyno.analysis.summary import CampaignSummary, HostSummary, PointSummary, TrialSummary, analyse
+from iodyno.analysis.results import CampaignSummary, HostSummary, PointSummary, TrialSummary
+from iodyno.analysis.summary import analyse
 from iodyno.analysis.trial_views import SHOWN_BY_ITSELF, TRIALS_MOST, TrialStudy, shown_points, study_trials
+from iodyno.analysis.two_processes import can_share, in_halves
 from iodyno.core.errors import StoreError
 from iodyno.core.limiter import Finding
 from iodyno.loads.base.report import load_of
-from iodyno.report.answer import answer
+from iodyno.report.answer import answer, limiters_of
 from iodyno.report.cost_model import cost_section
 from iodyno.report.cost_words import cost_outcome
 from iodyno.report.deferred import Deferred, fitted
@@ -44,6 +47,7 @@ from iodyno.report.numbers import quantity, with_interval
 from iodyno.report.observer import observer_note
 from iodyno.report.page_script import page_script, page_script_source, shorter_style
 from iodyno.report.path_facts import path_rows
+from iodyno.report.plain_numbers import figure_rows, packed, table_rows
 from iodyno.report.sentence import Sentence
 from iodyno.report.sentences import extremes, sentences
 from iodyno.report.tables import Table, load_tables, outcome_table
@@ -105,6 +109,8 @@ def write_dataset(
     that cannot be done.
     """
     trials = study_trials(dataset, summary, shown)
+    if dataset.stored:
+        dataset.stored.let_go()
     return write_page(summary, path, functions, trials, chosen=shown is not None)
 
 
@@ -158,13 +164,23 @@ def page(
         [each["name"] for each in figures if each["section"] != "effects" or _lines(summary) > LINES_MOST],
     )
     picture = next((figure for figure in figures if figure["name"] == said.picture), None)
+    # The two that take longest, and have nothing to do with each other.
+    make: dict[str, Callable[[], Any]] = {
+        "drawings": partial(drawings_of, summary, trials or TrialStudy(), found),
+        "functions": partial(function_section, summary, study),
+    }
+
+    def each_made(names: Sequence[str]) -> dict[str, Any]:
+        return {name: make[name]() for name in names}
+
+    made = in_halves(each_made, [*make]) if study and trials and can_share() else each_made([*make])
     sources = [page_script_source(), *([script_source()] if study else [])]
     failed = [trial for trial in summary.trials if trial.status != "finished"]
     held = {
         "s": summary,
         "load": load_of(summary),
         "several": {name: len(hosts) for name, hosts in groups_of(summary.workload).items()},
-        "functions": function_section(summary, study),
+        "functions": made["functions"],
         "script_sources": " ".join(sources),
         "script": Markup(page_script()),
         "style": Markup(_style("style.css", *(["functions.css"] if study else []))),
@@ -172,7 +188,11 @@ def page(
         "answer": said,
         "script_sentences": load_of(summary).remarks(summary),
         "picture": picture,
-        "beside": _beside(len(picture["panels"])) if picture else 0,
+        "limited": limiters_of(summary),
+        "numbers": packed(
+            {figure["name"]: figure["rows"] for figure in figures}
+            | {f"table-{number}": table_rows(table) for number, table in enumerate(tables, 1)}
+        ),
         "figures": {
             section: [f for f in figures if f["section"] == section and f["name"] != said.picture]
             for section in ("cost", "load", "effects")
@@ -204,7 +224,7 @@ def page(
         "spans": _spans,
     }
     template = templates.get_template("report.html.j2")
-    drawings = drawings_of(summary, trials or TrialStudy(), found)
+    drawings = made["drawings"]
 
     def rendered(deferred: Deferred) -> str:
         panels = drawings.section(deferred.fits) if drawings else None
@@ -225,17 +245,6 @@ def _style(*names: str) -> str:
     """Style sheets of the page, one after the other."""
     texts = ((files("iodyno.report") / "templates" / name).read_text(encoding="utf-8") for name in names)
     return "\n".join(shorter_style(text) for text in texts)
-
-
-def _beside(panels: int) -> int:
-    """Return how many panels of the first picture stand beside the sentences; the others stand in pairs below both.
-
-    chosen: two, or three of an odd number, are about as high as the sentences with their tiles.
-
-    >>> [_beside(panels) for panels in (1, 2, 3, 4, 7, 8)]
-    [1, 2, 3, 2, 3, 2]
-    """
-    return min(panels, 2 + panels % 2)
 
 
 def _lines(summary: CampaignSummary) -> int:
@@ -342,6 +351,7 @@ def _figures(summary: CampaignSummary) -> list[dict[str, Any]]:
             "caption": f"{figure.caption}{_CUT if cut(figure) else ''} {observer_note(summary)}",
             # Drawn by us from escaped text: the only markup that is not the template's.
             "panels": [Markup(svg) for svg in draw(figure)],
+            "rows": figure_rows(figure),
         }
         for entry, figure in made
         if figure is not None

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from iodyno.analysis.summary import CampaignSummary, PointSummary, TrialSummary
+from iodyno.analysis.results import CampaignSummary, PointSummary, TrialSummary
 from iodyno.analysis.wall import Wall
 from iodyno.core.warnings import Warning
 from iodyno.loads.base.report import load_of

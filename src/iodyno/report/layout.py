@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from math import prod
 
 from iodyno.analysis.factors import FactorLevels
-from iodyno.analysis.summary import CampaignSummary, PointSummary
+from iodyno.analysis.results import CampaignSummary, PointSummary
 from iodyno.core.factor import VARIANT
 from iodyno.core.workload import Level
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from iodyno.analysis.alike import groups_of
-from iodyno.analysis.summary import CampaignSummary, PointSummary
+from iodyno.analysis.results import CampaignSummary, PointSummary
 from iodyno.core.outcome import OUTCOMES
 from iodyno.loads.base.report import load_of
 from iodyno.report.layout import SHORT, layout_of, place_name, sections
@@ -105,7 +105,9 @@ def _of_hosts(
         for host in hosts:
             found = [point.outcomes.get(f"{host}.{outcome}") for outcome in shown]
             cells = [
-                Cell(with_interval(one, outcome, scales[outcome]) if one is not None else "–")
+                Cell(with_interval(one, outcome, scales[outcome]), estimates=(one,))
+                if one is not None
+                else Cell("–")
                 for outcome, one in zip(shown, found, strict=True)
             ]
             share = f"{100 * each[host] / mean:.0f} %" if mean and host in each else "–"

@@ -7,7 +7,7 @@ from typing import Any
 
 from iodyno.analysis.compare import FEW
 from iodyno.analysis.cpu_classes import TIER_NOTES
-from iodyno.analysis.summary import CampaignSummary
+from iodyno.analysis.results import CampaignSummary
 from iodyno.core.factor import parameter_of
 from iodyno.core.quantity import counted
 from iodyno.loads.base.report import load_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from iodyno.analysis.alike import groups_of
-from iodyno.analysis.summary import CampaignSummary
+from iodyno.analysis.results import CampaignSummary
 
 
 def observer_note(summary: CampaignSummary, *, parts: bool = False) -> str:

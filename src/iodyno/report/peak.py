@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from iodyno.analysis.compare import change
-from iodyno.analysis.summary import CampaignSummary, PointSummary
+from iodyno.analysis.results import CampaignSummary, PointSummary
 from iodyno.report.layout import Layout, line_name, place_of
 from iodyno.report.numbers import between
 from iodyno.report.sentence import About, Sentence

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
-from iodyno.analysis.summary import CampaignSummary
+from iodyno.analysis.results import CampaignSummary
 from iodyno.core.quantity import counted
 from iodyno.core.search import Bound, GoalResult, LoadTrial, SearchSpec
 from iodyno.loads.base.report import load_of

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from iodyno.analysis.compare import Change, change, effects
 from iodyno.analysis.factors import FactorLevels
-from iodyno.analysis.summary import CampaignSummary, PointSummary
+from iodyno.analysis.results import CampaignSummary, PointSummary
 from iodyno.core.factor import VARIANT
 from iodyno.core.outcome import Estimate
 from iodyno.core.workload import Level

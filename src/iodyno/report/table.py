@@ -4,24 +4,35 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from iodyno.analysis.results import PointSummary
+from iodyno.core.outcome import Estimate
+from iodyno.core.workload import Level
+
 
 @dataclass(frozen=True)
 class Column:
-    """`group` stands above the columns of one host. `right`: texts end below each other."""
+    """`group` stands above the columns of one host. `right`: texts end below each other. `parts`: names of the estimates of a
+    cell that has several.
+    """
 
     title: str
     group: str = ""
     hint: str = ""
     right: bool = False
+    parts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Cell:
-    """Text of a cell, its hint for a pointer resting on it, and the part of the page that it leads to, if that is there."""
+    """Text of a cell, its hint for a pointer resting on it, and the part of the page that it leads to, if that is there; the
+    estimates or the level that it tells of.
+    """
 
     text: str
     hint: str = ""
     link: str = ""
+    estimates: tuple[Estimate, ...] = ()
+    level: Level | None = None
 
 
 @dataclass(frozen=True)
@@ -32,3 +43,8 @@ class Table:
     columns: tuple[Column, ...]
     rows: tuple[tuple[Cell, ...], ...]
     keys: int = 1
+
+
+def level_cell(point: PointSummary, factor: str) -> Cell:
+    """Return the level that a point has of a factor."""
+    return Cell(point.labels.get(factor, ""), level=point.levels.get(factor))

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from iodyno.analysis.alike import groups_of
-from iodyno.analysis.summary import CampaignSummary, PointSummary, unit_of
+from iodyno.analysis.results import CampaignSummary, PointSummary
+from iodyno.analysis.summary import unit_of
 from iodyno.core.factor import VARIANT
 from iodyno.core.outcome import OF_MEMBER, OF_SEVERAL, OUTCOMES, Estimate, split_beside
 from iodyno.loads.base.report import load_of
@@ -20,6 +21,7 @@ from iodyno.report.numbers import Scale, details, scale_of, with_interval
 from iodyno.report.table import Cell as Cell
 from iodyno.report.table import Column as Column
 from iodyno.report.table import Table as Table
+from iodyno.report.table import level_cell
 from iodyno.report.void import MARK, WHY, is_void
 
 RATES = {
@@ -100,7 +102,11 @@ def host_tables(summary: CampaignSummary) -> list[Table]:
     title = COSTS[cost].title
     columns = [Column(SHORT.get(name, name.replace("_", " ")), hint=name) for name in factors]
     for host in summary.shown_hosts:
-        columns.append(Column("(usr/sys/intr/idle)", host.name, "% of the host's CPUs"))
+        columns.append(
+            Column(
+                "(usr/sys/intr/idle)", host.name, "% of the host's CPUs", parts=("usr", "sys", "intr", "idle")
+            )
+        )
         if _tells_other(summary, host.name):
             columns.append(
                 Column("other", host.name, "% of the host's CPUs in tasks that are not the load's")
@@ -116,7 +122,7 @@ def host_tables(summary: CampaignSummary) -> list[Table]:
     for level, points in sections(summary, layout):
         rows = []
         for point in points:
-            row = [Cell(point.labels.get(name, "")) for name in factors]
+            row = [level_cell(point, name) for name in factors]
             for host in summary.shown_hosts:
                 row.append(_split(point, host.name))
                 if _tells_other(summary, host.name):
@@ -151,7 +157,7 @@ def _of_outcomes(summary: CampaignSummary, names: Sequence[str], title: str, uni
         columns.append(Column(outcome_name(outcome), host, scales[name].unit))
     rows = tuple(
         (
-            *(Cell(point.labels.get(factor, "")) for factor in factors),
+            *(level_cell(point, factor) for factor in factors),
             *(_of_point(point, name, scales[name], unit=unit) for name in names),
         )
         for point in ordered
@@ -255,7 +261,7 @@ def _other(point: PointSummary, host: str) -> Cell:
     if found.estimate is None:
         return Cell("–", found.missing or "")
     hint = f"{with_interval(found, 'cpu_other_ratio')}, {details(found, 'cpu_other_ratio')}"
-    return Cell(f"{100 * found.estimate:.0f}", hint)
+    return Cell(f"{100 * found.estimate:.0f}", hint, estimates=(found,))
 
 
 def _cost(point: PointSummary, host: str, cost: str) -> Cell:
@@ -273,13 +279,15 @@ def _split(point: PointSummary, host: str) -> Cell:
     unsure = any(
         warning.code == "split_unreliable" and warning.text.startswith(host) for warning in point.warnings
     )
-    return Cell(f"({text}){'?' if unsure else ''}", hint + ("; the split is unreliable" if unsure else ""))
+    hint += "; the split is unreliable" if unsure else ""
+    return Cell(f"({text}){'?' if unsure else ''}", hint, estimates=tuple(shares))
 
 
 def _cell(found: Estimate, name: str, scale: Scale | None = None, *, unit: bool = True) -> Cell:
     if found.estimate is None:
         return Cell("–", found.missing or "")
-    return Cell(with_interval(found, name, scale, unit=unit), details(found, name, scale))
+    text, hint = with_interval(found, name, scale, unit=unit), details(found, name, scale)
+    return Cell(text, hint, estimates=(found,))
 
 
 def _of_point(point: PointSummary, name: str, scale: Scale | None = None, *, unit: bool = True) -> Cell:
@@ -287,7 +295,7 @@ def _of_point(point: PointSummary, name: str, scale: Scale | None = None, *, uni
     cell = _cell(point.outcomes[name], name, scale, unit=unit)
     if cell.text == "–" or not is_void(point, name):
         return cell
-    return Cell(f"{cell.text}{MARK}", f"{cell.hint}; {WHY}")
+    return replace(cell, text=f"{cell.text}{MARK}", hint=f"{cell.hint}; {WHY}")
 
 
 def _shared_scale(points: Sequence[PointSummary], name: str) -> Scale:

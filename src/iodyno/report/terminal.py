@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import TextIO
 
 from iodyno.analysis.dataset import read_dataset
-from iodyno.analysis.summary import CampaignSummary, analyse
+from iodyno.analysis.results import CampaignSummary
+from iodyno.analysis.summary import analyse
 from iodyno.core.quantity import counted
 from iodyno.core.warnings import WarningCode
 from iodyno.loads.base.report import load_of

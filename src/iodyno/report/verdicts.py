@@ -10,7 +10,7 @@ from typing import Any
 from iodyno.analysis.decisions.history import History
 from iodyno.analysis.decisions.sides import PairVerdicts, Series
 from iodyno.analysis.decisions.verdicts import Verdict
-from iodyno.analysis.summary import PointSummary
+from iodyno.analysis.results import PointSummary
 from iodyno.core.outcome import Estimate
 from iodyno.core.quantity import counted
 from iodyno.report.estimate_json import estimate_values

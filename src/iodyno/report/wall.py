@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from iodyno.analysis.summary import CampaignSummary
+from iodyno.analysis.results import CampaignSummary
 from iodyno.analysis.wall import Wall
 from iodyno.report.layout import layout_of, place_of
 from iodyno.report.numbers import between, quantity

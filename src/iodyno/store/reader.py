@@ -109,6 +109,12 @@ class Campaign:
                     return _no_part(file, found)
         return _no_part(self.folder, error)
 
+    def let_go(self) -> None:
+        """Closes the column engine, and its threads with it; it is there again when it is asked for."""
+        for engine in ("_engine", "_database"):
+            if (open_one := self.__dict__.pop(engine, None)) is not None:
+                open_one.close()
+
     @cached_property
     def _engine(self) -> duckdb.DuckDBPyConnection:
         return connect()

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from iodyno.campaign.strategy import TrialResult
 
 if TYPE_CHECKING:
-    from iodyno.analysis.dataset import Dataset, Trial
+    from iodyno.analysis.dataset import Dataset
+    from iodyno.analysis.trial import Trial
 
 
 class Measured:

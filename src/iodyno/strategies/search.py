@@ -14,7 +14,7 @@ from iodyno.core.search import GoalResult, LoadTrial, SearchGoal, SearchSpec
 from iodyno.strategies.base import Measured
 
 if TYPE_CHECKING:
-    from iodyno.analysis.dataset import Trial
+    from iodyno.analysis.trial import Trial
     from iodyno.designs.load_selection import Standing
 
 

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from statistics import fmean, median
 
-from iodyno.analysis.dataset import Dataset, Trial
+from iodyno.analysis.dataset import Dataset
 from iodyno.analysis.decisions.noise import Allocation, Noise, Tree, allocation, noise
 from iodyno.analysis.outcomes import measure
 from iodyno.analysis.summary import asked_outcomes, basis_of
+from iodyno.analysis.trial import Trial
 from iodyno.core.errors import StoreError
 from iodyno.core.noise import LEVELS, NoiseSpec
 

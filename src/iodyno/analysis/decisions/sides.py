@@ -10,7 +10,7 @@ from pathlib import Path
 from iodyno.analysis.decisions.history import History, history
 from iodyno.analysis.decisions.noise import Noise
 from iodyno.analysis.decisions.verdicts import Control, Sides, Verdict, judge
-from iodyno.analysis.summary import CampaignSummary, PointSummary
+from iodyno.analysis.results import CampaignSummary, PointSummary
 from iodyno.core.workload import Level
 
 

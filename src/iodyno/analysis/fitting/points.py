@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from iodyno.analysis.dataset import Dataset, Trial
+from iodyno.analysis.dataset import Dataset
 from iodyno.analysis.factors import FactorLevels, labels_of
 from iodyno.analysis.fitting.curve import Load
 from iodyno.analysis.histogram import Histogram, bounds_of, merge
+from iodyno.analysis.trial import Trial
 from iodyno.core.outcome import TIMES_OF_REQUESTS, not_of
 from iodyno.core.workload import Level
 

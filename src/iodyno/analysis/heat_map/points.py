@@ -14,12 +14,15 @@ from iodyno.analysis.heat_map.findings import Findings, examine
 from iodyno.analysis.heat_map.modes import ALPHA
 from iodyno.analysis.heat_map.stored import Range, edges_for, grid_of
 from iodyno.analysis.operation_times import OperationTimes, joined
+from iodyno.analysis.two_processes import can_share, in_halves
 from iodyno.core.grid import Grid
 
 COLUMNS_MOST = 200
 """Intervals are joined above it, as `iodyno heatmap` does."""
 LEAST_EVENTS = 100
 """Operations in the measured window, below which nothing is looked for: what the test of modes asks for."""
+SHARED_LEAST = 10
+"""Maps from which on two processes have half of them each (chosen: 0.2 s of work)."""
 STEP = 1.5
 """Ratio from which on a change or a moving mode matters (chosen: an average over both ends is then a fifth off either)."""
 BURST = 10.0
@@ -60,7 +63,13 @@ def examine_points(points: Mapping[str, Sequence[OperationTimes]]) -> tuple[MapF
         for times in each
         if (measured := _measured(times)).count >= LEAST_EVENTS and len(measured.columns) > 1
     ]
-    return tuple(_of_map(point, times, len(maps)) for point, times in maps)
+
+    def found(each: Sequence[int]) -> dict[int, MapFindings]:
+        return {place: _of_map(*maps[place], len(maps)) for place in each}
+
+    every = range(len(maps))
+    by_place = in_halves(found, every) if len(maps) >= SHARED_LEAST and can_share() else found(every)
+    return tuple(by_place.values())
 
 
 def worst(found: Sequence[MapFindings]) -> Worst | None:

@@ -141,13 +141,24 @@ def _by_ratios(rows: Sequence[Row]) -> Iterator[Resolution]:
     for parts in RATIOS:
         if evidence(1 / parts) > CHANCE / 4 * (1 + _ROUNDING):
             return
-        spans = ((low * parts, high * parts, min(MOST_SLACK, slack * parts)) for low, high, slack in mixed)
-        yield from _fitting(spans, _ratios(parts), CHANCE / 4, (0.0,))
-        if _have_a_place(parts, mixed):
-            spans = (
-                (low * parts, high * parts, min(MOST_SLACK, slack * parts)) for low, high, slack in mixed
-            )
-            yield from _fitting(spans, _ratios(parts), CHANCE_OF_ANY, ())
+        for known, chance, places in (
+            (_have_the_first_place, CHANCE / 4, (0.0,)),
+            (_have_a_place, CHANCE_OF_ANY, ()),
+        ):
+            if known(parts, mixed):
+                spans = (
+                    (low * parts, high * parts, min(MOST_SLACK, slack * parts)) for low, high, slack in mixed
+                )
+                yield from _fitting(spans, _ratios(parts), chance, places)
+
+
+def _have_the_first_place(parts: int, logs: Iterable[Span]) -> bool:
+    """Tell whether rows hold the begin of a bucket of a ratio each: most numbers of them fail at the first rows."""
+    for low, high, slack in logs:
+        moved = min(MOST_SLACK, slack * parts)
+        if not _holds(low * parts - moved, high * parts + moved, 0.0):
+            return False
+    return True
 
 
 def _have_a_place(parts: int, logs: Iterable[Span]) -> bool:
@@ -179,12 +190,18 @@ def _by_any_step(rows: Sequence[Row]) -> Iterator[Resolution]:
     evidence, others = _evidence(b - a for a, b in rows), rows[1:]
     # Rounding makes a row as much wider at either end, as long as a step is not so short that `MOST_SLACK` cuts it off.
     rounded = _evidence(b - a + 2 for a, b in rows)
+    widths = sorted(b - a for a, b in rows)
+    # Where `MOST_SLACK` cuts it off, a row narrower than half a step halves the chance at most, and a wider one does nothing.
+    telling = round(-math.log2(CHANCE_OF_ANY))
     mixed = _mixed(rows)
     for multiple in range(1, math.ceil((low + high) / distance) + 1):
         if evidence(high / multiple) > CHANCE_OF_ANY:
             return  # and the less, the finer the step is
         longest = (high + 1) / multiple
-        if longest * MOST_SLACK > 1 and rounded(longest) > CHANCE_OF_ANY * (1 + _ROUNDING):
+        if longest * MOST_SLACK > 1:
+            if rounded(longest) > CHANCE_OF_ANY * (1 + _ROUNDING):
+                return
+        elif bisect_left(widths, longest / 2) < telling:
             return
         least, greatest = (low - 1) / multiple, (high + 1) / multiple
         for a, b in others:

@@ -14,8 +14,10 @@ of Statistics 13 (1985) 70-84, with the ends held; its least favourable case is 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from math import inf
+from operator import add, sub
 
 _ROUNDING = 1e-12
 """Slopes closer than this in proportion are the same one."""
@@ -35,22 +37,37 @@ def taut_string(
 ) -> list[Piece]:
     """The pieces of the string through the knots (x, share), ascending both; it begins and ends at the outer knots. `least`: what
     the radius is at least, a knot each, where shares are not known as well.
+    """
+    pieces: list[Piece] = []
+    for first, last, slope in _bends(x, share, radius, least):
+        if pieces and _is_same(slope, pieces[-1].slope):
+            pieces[-1] = Piece(pieces[-1].first, last, slope)
+        else:
+            pieces.append(Piece(first, last, slope))
+    return pieces
+
+
+def _bends(
+    x: Sequence[float], share: Sequence[float], radius: float, least: Sequence[float]
+) -> Iterator[tuple[int, int, float]]:
+    """From where to where the string is straight, and its slope, as it is pulled; two in a row may have the same.
 
     A funnel: from the last bend, the lines that still miss no gate so far; when they cross, the string bends at the gate
     that closed it. Linear in practice, quadratic at worst.
     """
     last = len(x) - 1
     around = [max(radius, each) for each in least] if least else [radius] * len(x)
-    low = [share[0], *(share[at] - around[at] for at in range(1, last)), share[-1]]
-    high = [share[0], *(share[at] + around[at] for at in range(1, last)), share[-1]]
-    pieces: list[Piece] = []
+    low = list(map(sub, share, around))
+    high = list(map(add, share, around))
+    low[0] = high[0] = share[0]
+    low[last] = high[last] = share[-1]
     at, height = 0, share[0]
     while at < last:
-        steepest, flattest = float("inf"), float("-inf")
+        steepest, flattest = inf, -inf
         bend_high = bend_low = at
-        knot = at + 1
-        while True:
-            width = x[knot] - x[at]
+        here = x[at]
+        for knot in range(at + 1, last + 1):
+            width = x[knot] - here
             up, down = (high[knot] - height) / width, (low[knot] - height) / width
             if down > steepest:
                 bend, to = bend_high, high[bend_high]
@@ -62,17 +79,26 @@ def taut_string(
                 steepest, bend_high = up, knot
             if down >= flattest:
                 flattest, bend_low = down, knot
-            if knot == last:
-                bend, to = last, share[-1]
-                break
-            knot += 1
-        slope = (to - height) / (x[bend] - x[at])
-        if pieces and abs(slope - pieces[-1].slope) <= _ROUNDING * max(abs(slope), abs(pieces[-1].slope)):
-            pieces[-1] = Piece(pieces[-1].first, bend, slope)
         else:
-            pieces.append(Piece(at, bend, slope))
+            bend, to = last, share[-1]
+        yield at, bend, (to - height) / (x[bend] - here)
         at, height = bend, to
-    return pieces
+
+
+def _is_same(slope: float, before: float) -> bool:
+    return abs(slope - before) <= _ROUNDING * max(abs(slope), abs(before))
+
+
+def _has_one_peak(x: Sequence[float], share: Sequence[float], radius: float, least: Sequence[float]) -> bool:
+    """Tell whether the string has one mode at most; it is not pulled any further once a second one rises."""
+    before, falls = -inf, False
+    for first, _, slope in _bends(x, share, radius, least):
+        if first and not _is_same(slope, before):
+            if slope > before and falls:
+                return False
+            falls = slope < before
+        before = slope
+    return True
 
 
 def peaks(string: Sequence[Piece]) -> list[int]:
@@ -92,11 +118,11 @@ def dip(
     """The smallest radius, as a share of the events, at which the string has one mode, by halving; `within` this part of it.
     What is `enough` or less is not told apart: then it is `enough`. `least` as `taut_string` has it."""
     low, high = enough, 1.0
-    if len(peaks(taut_string(x, share, low, least))) <= 1:
+    if _has_one_peak(x, share, low, least):
         return low
     while high - low > max(within * high, _ROUNDING):
         middle = (low + high) / 2
-        if len(peaks(taut_string(x, share, middle, least))) <= 1:
+        if _has_one_peak(x, share, middle, least):
             high = middle
         else:
             low = middle

@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from iodyno.analysis.dataset import Trial
 from iodyno.analysis.goodput import goodput
 from iodyno.analysis.interval import t_interval
+from iodyno.analysis.trial import Trial
 from iodyno.core.limiter import Elasticity, Perturbation, Proof, kind_of
 from iodyno.loads.disk.analysis import classes
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from iodyno.analysis.dataset import Reading
 from iodyno.analysis.limiter.signals import (
     Signal,
     View,
@@ -14,6 +13,7 @@ from iodyno.analysis.limiter.signals import (
     ratio,
     total,
 )
+from iodyno.analysis.readings import Reading
 
 _TCP = {"tcp", "tls"}
 

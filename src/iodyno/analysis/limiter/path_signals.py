@@ -5,7 +5,6 @@ from __future__ import annotations
 from statistics import fmean, stdev
 
 from iodyno.analysis import blocks, datagrams
-from iodyno.analysis.dataset import Reading
 from iodyno.analysis.flows import DEVICES, data_device
 from iodyno.analysis.limiter.flow_signals import by_datagrams, gauge
 from iodyno.analysis.limiter.signals import (
@@ -19,6 +18,7 @@ from iodyno.analysis.limiter.signals import (
     over,
     total,
 )
+from iodyno.analysis.readings import Reading
 
 _INTERVALS_LEAST = 4
 """Intervals that tell how a rate varies (chosen)."""

@@ -10,8 +10,10 @@ from dataclasses import dataclass, field, replace
 from functools import wraps
 
 from iodyno.analysis import arrivals, datagrams
-from iodyno.analysis.dataset import HostData, Reading, Trial
+from iodyno.analysis.host_data import HostData
 from iodyno.analysis.observer import looked
+from iodyno.analysis.readings import Reading
+from iodyno.analysis.trial import Trial
 
 _TICK_NS = 10_000_000
 _TICKS_LEAST = 100

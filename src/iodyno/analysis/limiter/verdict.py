@@ -7,11 +7,11 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from statistics import fmean, median
 
-from iodyno.analysis.dataset import Trial
 from iodyno.analysis.limiter import signals, storage_signals
 from iodyno.analysis.limiter.rules import RULES, Criterion, Rule
 from iodyno.analysis.limiter.signals import NEVER, Signal, View
 from iodyno.analysis.limiter.storage_rules import ALONE, RULES_OF_STORAGE
+from iodyno.analysis.trial import Trial
 from iodyno.core.limiter import HELD_LEAST, LIMITERS, UNKNOWN, Evidence, Suspect, Verdict
 from iodyno.loads.disk.analysis import classes, devices
 

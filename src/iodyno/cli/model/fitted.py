@@ -12,7 +12,8 @@ from iodyno.analysis.dataset import Dataset, read_dataset
 from iodyno.analysis.factors import FactorLevels
 from iodyno.analysis.fitting.campaign import LOADS, fit_line, held_out
 from iodyno.analysis.fitting.points import Line, lines_of, rows_of
-from iodyno.analysis.summary import CampaignSummary, analyse, unit_of
+from iodyno.analysis.results import CampaignSummary
+from iodyno.analysis.summary import analyse, unit_of
 from iodyno.cli.form import show
 from iodyno.cli.model.scaling import scale_campaign
 from iodyno.core.errors import ExperimentError

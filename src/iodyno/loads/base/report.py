@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from iodyno.analysis.summary import CampaignSummary, PointSummary, TrialSummary
+from iodyno.analysis.results import CampaignSummary, PointSummary, TrialSummary
 from iodyno.loads.base.kinds import part
 from iodyno.report.layout import Layout
 from iodyno.report.sentence import Sentence

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from iodyno.analysis.cpu_classes import NAMES
-from iodyno.analysis.summary import CampaignSummary, HostSummary, PointSummary
+from iodyno.analysis.results import CampaignSummary, HostSummary, PointSummary
 from iodyno.loads.base.report import load_of
 from iodyno.report.figures.panel import factor_title, interval_note
 from iodyno.report.figures.stacks import REST, Layer, Stack, StackFigure, StackPanel

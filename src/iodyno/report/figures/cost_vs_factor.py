@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iodyno.analysis.summary import CampaignSummary
+from iodyno.analysis.results import CampaignSummary
 from iodyno.report.cost_words import COSTS, cost_outcome
 from iodyno.report.figures.panel import Figure, estimates, interval_note
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iodyno.analysis.summary import CampaignSummary
+from iodyno.analysis.results import CampaignSummary
 from iodyno.core.decision import parse_rule
 from iodyno.report.decision import look_line
 from iodyno.report.figures.panel import Axis, Figure, Mark, Panel, Series

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iodyno.analysis.summary import CampaignSummary
+from iodyno.analysis.results import CampaignSummary
 from iodyno.report.figures.panel import Figure, Panel, estimates, interval_note
 
 _QUANTILES = {"p50": "median", "p99": "99th percentile"}

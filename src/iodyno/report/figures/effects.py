@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from iodyno.analysis.cost_model.variation import EffectLine
-from iodyno.analysis.summary import CampaignSummary
+from iodyno.analysis.results import CampaignSummary
 from iodyno.report.cost_model import SHARE_LEAST, outcome_words, share_of, shown_share, unit_scale
 from iodyno.report.figures.panel import Axis, Figure, Kind, Mark, Panel, Series
 from iodyno.report.layout import SERIES_MOST

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 
 from iodyno.analysis.finite_buffer import FiniteBuffer, PortLoad
-from iodyno.analysis.summary import CampaignSummary
+from iodyno.analysis.results import CampaignSummary
 from iodyno.core.outcome import Estimate
 from iodyno.report.figures.panel import Axis, Curve, CurvePanel, Figure, Mark, Series
 from iodyno.report.numbers import between

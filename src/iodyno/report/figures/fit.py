@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from iodyno.analysis.fitting.campaign import LineFit
 from iodyno.analysis.fitting.usl import Predicted
-from iodyno.analysis.summary import CampaignSummary
+from iodyno.analysis.results import CampaignSummary
 from iodyno.core.outcome import Estimate
 from iodyno.report.figures.panel import CurvePanel, Figure
 from iodyno.report.figures.scaling import measured_and_predicted

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iodyno.analysis.summary import CampaignSummary
+from iodyno.analysis.results import CampaignSummary
 from iodyno.report.cost_model import outcome_words, unit_scale
 from iodyno.report.figures.scatter import Dot, Limit, ScatterFigure, ScatterPanel
 from iodyno.report.numbers import digits

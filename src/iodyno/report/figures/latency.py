@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iodyno.analysis.summary import CampaignSummary
+from iodyno.analysis.results import CampaignSummary
 from iodyno.loads.base.report import load_of
 from iodyno.report.figures.panel import Figure, estimates, interval_note
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from iodyno.analysis.factors import FactorLevels
-from iodyno.analysis.summary import CampaignSummary, PointSummary, unit_of
+from iodyno.analysis.results import CampaignSummary, PointSummary
+from iodyno.analysis.summary import unit_of
 from iodyno.core.factor import VARIANT
 from iodyno.core.outcome import Estimate
 from iodyno.core.workload import Level

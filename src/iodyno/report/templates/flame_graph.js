@@ -63,6 +63,8 @@
         });
       }
       this.found = element("output", {}, tools);
+      const plot = { parent: tools, name: "flame-graph-" + this.place.dataset.graph, svgs: () => [this.svg], rows: () => this.rows() };
+      document.dispatchEvent(new CustomEvent("plot", { detail: plot }));
       this.svg = element("svg", { class: "flame-svg", tabindex: "0", role: "application",
         "aria-label": "flame graph, " + this.tree.title + ": arrows walk, Enter zooms, Escape shows all; the table holds the same" }, this.place);
       this.about = element("p", { class: "flame-about", "aria-live": "polite" }, this.place);
@@ -135,6 +137,16 @@
       if (!verdict) return { fill: "#e3e6e8", ink: "#16191d", mark: "" };
       const ratio = verdict === 1 ? (a ? b / a : 1e9) : b / a || 1e-9;
       return { ...changeColour(ratio), mark: verdict === 1 ? "▲ " : "▼ " };
+    }
+
+    // A row a path: its functions, and what it costs with all that it calls.
+    rows() {
+      const { tree } = this, path = [];
+      return [["path", ...(this.two ? ["A", "B", "change"] : ["cost"]), "unit"], ...[...tree.f.keys()].map((i) => {
+        path.length = tree.d[i];
+        path.push(this.name(i));
+        return [path.join(";"), ...(this.two ? [this.cost(tree.a[i]), this.cost(tree.v[i]), ["none", "rises", "falls"][tree.c[i]]] : [this.cost(tree.v[i])]), tree.unit];
+      })];
     }
 
     name(i) {

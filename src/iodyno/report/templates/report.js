@@ -71,8 +71,7 @@
       save(link.dataset.plain, await plain().blob());
     });
     // A row for each point and outcome, as `iodyno report --format csv` has them.
-    const all = document.querySelector("[data-rows]");
-    all.addEventListener("click", async () => {
+    for (const all of document.querySelectorAll("[data-rows]")) all.addEventListener("click", async () => {
       const { points } = await plain().json(), levels = [...new Set(points.flatMap((point) => Object.keys(point.levels)))];
       const told = ["estimate", "low", "high", "n", "unit", "method", "missing", "void"];
       const level = (value) => (value === true ? "on" : value === false ? "off" : value);
@@ -80,14 +79,76 @@
         .map(([name, found]) => [point.id, ...levels.map((each) => level(point.levels[each])), name, ...told.map((key) => found[key])]))]);
     });
   }
-  // A table as it is shown, hosts in front of the heads of their columns.
-  for (const button of document.querySelectorAll("[data-table]")) button.addEventListener("click", () => {
-    const table = (button.closest(".by") || button.closest("p")).nextElementSibling.querySelector("table");
-    const heads = [...table.tHead.rows];
-    const groups = heads.length > 1 ? [...heads[0].cells].flatMap((head) => Array(head.colSpan).fill(head.textContent)) : [];
-    const names = [...heads[heads.length - 1].cells].map((head, place) => `${groups[place] || ""} ${head.firstChild ? head.firstChild.data : ""}`.replace(/\u200b/g, "").trim());
-    csv(button.dataset.table, [names, ...[...table.tBodies[0].rows].map((row) => [...row.cells].map((cell) => cell.textContent))]);
+  // Numbers behind figures and tables, rows under heads.
+  const title = document.querySelector(".name-of").textContent;
+  let behind = null;
+  const numbers = async (name) => {
+    behind = behind || unpacked(document.getElementById("numbers").textContent, "deflate").json();
+    return (await behind)[name];
+  };
+  for (const button of document.querySelectorAll("[data-table]")) button.addEventListener("click", async () => {
+    csv(`${title}-${button.dataset.table}.csv`, await numbers(button.dataset.table));
   });
+
+  // ---- plots as files: SVG that any program draws alike, its styles written out; the same as PNG; the numbers behind it as CSV
+  const INHERITED = ["fill", "stroke", "stroke-width", "stroke-dasharray", "stroke-linejoin", "font-size", "font-weight", "font-family", "text-anchor"];
+  const OWN = { opacity: "1", filter: "none", display: "inline", "image-rendering": "auto" };
+  const styled = (from, to, above) => {
+    const style = getComputedStyle(from), mine = {};
+    for (const name of INHERITED) {
+      mine[name] = style.getPropertyValue(name);
+      if (mine[name] !== above[name]) to.setAttribute(name, mine[name]);
+    }
+    for (const name in OWN) {
+      const value = style.getPropertyValue(name);
+      if (value !== OWN[name] && !(name === "display" && value === "block") && !value.startsWith("drop")) to.setAttribute(name, value.replace(/url\(".*#/, 'url("#'));
+    }
+    to.removeAttribute("class");
+    [...from.children].forEach((child, place) => styled(child, to.children[place], mine));
+  };
+  const drawing = (svgs) => {
+    const box = (svg) => svg.viewBox.baseVal && svg.viewBox.baseVal.width ? svg.viewBox.baseVal : { width: svg.width.baseVal.value, height: svg.height.baseVal.value };
+    const wide = Math.max(...svgs.map((svg) => box(svg).width)), gap = 16;
+    let top = 0;
+    const whole = document.createElementNS("http://www.w3.org/2000/svg", "svg");
+    element("rect", { width: "100%", height: "100%", fill: getComputedStyle(root).getPropertyValue("--paper") }, whole);
+    for (const from of [...(svgs.some((svg) => svg.querySelector("use, .cells")) ? document.querySelectorAll("svg.shared") : []), ...svgs]) {
+      const copy = from.cloneNode(true), { width, height } = box(from);
+      for (const name of ["style", "tabindex", "role"]) copy.removeAttribute(name);
+      styled(from, copy, {});
+      whole.append(copy);
+      if (!svgs.includes(from)) continue;
+      for (const [name, value] of Object.entries({ x: 0, y: top, width, height })) copy.setAttribute(name, value);
+      top += height + gap;
+    }
+    for (const [name, value] of Object.entries({ viewBox: `0 0 ${wide} ${top}`, width: wide, height: top })) whole.setAttribute(name, value);
+    return { text: new XMLSerializer().serializeToString(whole), wide, high: top };
+  };
+  const forms = {
+    SVG: (name, svgs) => save(name + ".svg", new Blob([drawing(svgs).text], { type: "image/svg+xml" })),
+    PNG: async (name, svgs) => {
+      const { text, wide, high } = drawing(svgs), image = new Image(), canvas = element("canvas", { width: 2 * wide, height: 2 * high });
+      image.src = "data:image/svg+xml;charset=utf-8," + encodeURIComponent(text);
+      await image.decode();
+      canvas.getContext("2d").drawImage(image, 0, 0, canvas.width, canvas.height);
+      canvas.toBlob((blob) => save(name + ".png", blob));
+    },
+    CSV: async (name, svgs, rows) => csv(name + ".csv", await rows()),
+  };
+  // Buttons for what a place shows: `svgs()` and `rows()` give it when one is pressed.
+  const buttons = (parent, name, svgs, rows) => {
+    const group = element("span", { class: "save no-print", role: "group", "aria-label": `save ${name}` }, parent);
+    for (const form in forms) {
+      const button = element("button", { type: "button", class: "link" }, group, form);
+      button.addEventListener("click", (event) => { event.preventDefault(); forms[form](`${title}-${name}`, svgs(), rows); });
+    }
+  };
+  const drawn = (place) => [...place.querySelectorAll("svg.fig")].filter((svg) => !svg.closest("figure figure"));
+  for (const figure of document.querySelectorAll("figure[data-plot]")) {
+    buttons(figure.querySelector("h2, h3"), figure.dataset.plot, () => drawn(figure), () => numbers(figure.dataset.plot));
+  }
+  document.addEventListener("plot", ({ detail }) => buttons(detail.parent, detail.name, detail.svgs, detail.rows));
+
   for (const each of document.querySelectorAll(".script-only:not(#trials *)")) each.hidden = false;
 
   // ---- parts that lie compressed in the page: all of them, as soon as the rest is seen; drawn and escaped when the page was made
@@ -100,10 +161,10 @@
   })));
   filled.then(reveal);
 
-  // ---- on paper everything that matters is open
+  // ---- on paper every part is open
   let closed = [];
   addEventListener("beforeprint", () => {
-    closed = [...document.querySelectorAll("#answer .warnings:not([open]), #limiters > details:not([open])")];
+    closed = [...document.querySelectorAll("details.part:not([open]), #answer .more:not([open]), #answer .warnings:not([open])")];
     const trials = document.querySelectorAll(".over-time > details");
     if (trials.length <= 3) closed.push(...[...trials].filter((each) => !each.open));
     for (const each of closed) each.open = true;
@@ -138,9 +199,9 @@
       return each;
     };
     let shapes = 0;
-    for (const trial of Object.values(found.trials)) for (const map of trial.maps) {
+    for (const map of [...Object.values(found.trials).flatMap((trial) => trial.maps), ...Object.values(found.points).flat()]) {
       map.cells = Array.from({ length: map.columns }, cells);
-      shapes = Math.max(shapes, map.shape + 1);
+      if ("shape" in map) shapes = Math.max(shapes, map.shape + 1);
     }
     found.shapes = Array.from({ length: shapes }, cells);
     return found;
@@ -152,6 +213,14 @@
     const shift = Math.floor(bucket / 128) - 1;
     return (bucket - shift * 128) * Math.pow(2, shift);
   };
+
+  // Rows of a CSV: the counts of maps, cell by cell.
+  const cells = (maps, rows) => [["map", "begin_s", "end_s", "from_ns", "to_ns", "operations"], ...maps.flatMap((map) => map.cells.flatMap((column, index) =>
+    [...column].map(([row, count]) => [map.of, map.t[index][0] / 1e3, map.t[index][1] / 1e3, rows[map.rows].edges[row], rows[map.rows].edges[row + 1], count])))];
+  for (const point of document.querySelectorAll(".point-map")) point.addEventListener("toggle", () => {
+    if (!point.open || point.querySelector(".save")) return;
+    buttons(point.querySelector(".name"), point.id, () => drawn(point), async () => { const found = await data(); return cells(found.points[point.id.slice(5)], found.rows); });
+  });
 
   class Trial {
     constructor(place, found, rows, shapes) {
@@ -202,6 +271,9 @@
       this.reset.addEventListener("click", () => this.choose(0, this.last));
       this.save = element("button", { type: "button" }, group, "intervals as CSV");
       this.save.addEventListener("click", () => this.download());
+      const panels = this.place.querySelector(".panels"), names = [...panels.querySelectorAll("svg[data-histogram]")].map((svg) => svg.getAttribute("aria-label").replace(/^.*?, |: .*/g, ""));
+      buttons(group, this.place.closest("details").id, () => drawn(panels), () => cells(this.found.maps.map((map, place) => ({
+        ...map, of: names[place], t: map.cells.map((_, index) => [this.ends[index], this.ends[index + 1]]) })), this.rows));
       this.told = element("p", { class: "told", "aria-live": "polite" }, tools);
       this.hint = element("p", { class: "quiet hover" }, tools, "");
       this.place.tabIndex = -1;

@@ -15,6 +15,7 @@ from typing import Any
 from iodyno.analysis.histogram import bounds_of, merge
 from iodyno.analysis.operation_times import Column, OperationTimes, Rows, joined, rows_for
 from iodyno.analysis.trial_views import Line, Strip, TrialView
+from iodyno.report.trial_panels.heat import name_of
 from iodyno.report.trial_panels.strips import scale_for
 
 CELLS_MOST = 50_000
@@ -92,8 +93,12 @@ class Counted:
     steps: int
 
 
-def counted(views: Sequence[TrialView], families: Mapping[tuple[str, str], Family]) -> Counted:
-    """Counts and lines of all trials, as `packed` puts them into a page."""
+def counted(
+    views: Sequence[TrialView],
+    families: Mapping[tuple[str, str], Family],
+    points: Mapping[str, Sequence[OperationTimes]],
+) -> Counted:
+    """Counts and lines of all trials, and counts of the maps of points, as `packed` puts them into a page."""
     keys = list(families)
     shapes = _shapes(views, families)
     values = {
@@ -102,16 +107,16 @@ def counted(views: Sequence[TrialView], families: Mapping[tuple[str, str], Famil
             for f in families.values()
         ],
         "trials": {view.name: _trial(view, keys, list(shapes)) for view in views},
+        "points": {point: [_map(times, keys) for times in each] for point, each in points.items()},
     }
     lengths, steps, counts = bytearray(), bytearray(), bytearray()
-    for view in views:
-        for times in view.times:
-            for column in times.columns:
-                cells = _cells_of(column, families[times.beside, times.operation].fine)
-                _append(lengths, len(cells))
-                for step, count in cells:
-                    _append(steps, step)
-                    _append(counts, count)
+    for times in (times for each in (*(view.times for view in views), *points.values()) for times in each):
+        for column in times.columns:
+            cells = _cells_of(column, families[times.beside, times.operation].fine)
+            _append(lengths, len(cells))
+            for step, count in cells:
+                _append(steps, step)
+                _append(counts, count)
     for shape in shapes.values():
         _append(lengths, len(shape))
         for step, part in shape:
@@ -171,6 +176,16 @@ def _trial(
         "lines": [
             _values(line, columns, strip) for strip in view.strips for line in strip.lines if line.values
         ],
+    }
+
+
+def _map(times: OperationTimes, keys: Sequence[tuple[str, str]]) -> dict[str, Any]:
+    """A map of a point: what it is of, its rows, and where its columns begin and end."""
+    return {
+        "of": name_of(times),
+        "rows": keys.index((times.beside, times.operation)),
+        "columns": len(times.columns),
+        "t": [[round(1e3 * column.begin_s), round(1e3 * column.end_s)] for column in times.columns],
     }
 
 

@@ -11,7 +11,7 @@ from markupsafe import Markup
 from iodyno.analysis.heat_map.points import MapFindings
 from iodyno.analysis.histogram import Histogram
 from iodyno.analysis.operation_times import OperationTimes, joined
-from iodyno.analysis.summary import CampaignSummary
+from iodyno.analysis.results import CampaignSummary
 from iodyno.analysis.trial_views import TrialStudy, TrialView
 from iodyno.report.heat_map.sentences import sentences
 from iodyno.report.layout import layout_of, place_name
@@ -114,7 +114,9 @@ class Drawings:
             [times for view in chosen for times in view.times],
             [times for each in study.points.values() for times in each],
         )
-        self._counted = counted(self._views, self._families)
+        most = columns_most(len(study.points))
+        points = {point: [joined(times, most) for times in each] for point, each in study.points.items()}
+        self._counted = counted(self._views, self._families, points)
         self._shared = Shared()
         self._panels: dict[tuple[str, bool], Panels] = {}
         # Names of shared pieces are given in the order in which they are drawn.

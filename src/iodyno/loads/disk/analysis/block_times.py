@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from iodyno.analysis.dataset import HostData, Trial
 from iodyno.analysis.histogram import Histogram, merge
+from iodyno.analysis.host_data import HostData
 from iodyno.analysis.measured import Measured, missing, total_ratio
+from iodyno.analysis.trial import Trial
 from iodyno.core.warnings import Warning, WarningCode
 from iodyno.loads.disk.analysis import devices
 

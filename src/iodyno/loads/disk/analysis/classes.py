@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from iodyno.analysis.dataset import HostData, Trial
 from iodyno.analysis.histogram import Histogram, merge
+from iodyno.analysis.host_data import HostData
 from iodyno.analysis.measured import Measured, missing, total_ratio
+from iodyno.analysis.trial import Trial
 
 NO_CLIENT = "the host is no client of this load"
 _LEAST_BEYOND = 10

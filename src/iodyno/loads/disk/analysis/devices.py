@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from iodyno.analysis.dataset import HostData, Trial
+from iodyno.analysis.host_data import HostData
 from iodyno.analysis.measured import Measured, missing, share, total_ratio
+from iodyno.analysis.trial import Trial
 
 SENSOR = "disks"
 IN_FLIGHT = ("disk.read_ns", "disk.write_ns")

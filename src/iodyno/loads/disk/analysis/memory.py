@@ -8,8 +8,8 @@ waits for it). What is left came from memory.
 
 from __future__ import annotations
 
-from iodyno.analysis.dataset import Trial
 from iodyno.analysis.measured import Measured, missing, total_ratio
+from iodyno.analysis.trial import Trial
 from iodyno.core.volume import ROLES
 
 SENSOR = "writeback"

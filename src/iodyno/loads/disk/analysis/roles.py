@@ -13,8 +13,9 @@ from dataclasses import replace
 from iodyno.analysis import cost
 from iodyno.analysis.cost import CostBasis
 from iodyno.analysis.cpu_classes import CPU_EXACT, TIER_NOTES
-from iodyno.analysis.dataset import HostData, Trial
+from iodyno.analysis.host_data import HostData
 from iodyno.analysis.measured import Measured, missing, total_ratio
+from iodyno.analysis.trial import Trial
 from iodyno.core.volume import GENERATOR, ROLES
 
 SENSOR, METRIC = "roles", "role.cpu_ns"

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from iodyno.analysis.summary import CampaignSummary, PointSummary, TrialSummary
+from iodyno.analysis.results import CampaignSummary, PointSummary, TrialSummary
 from iodyno.core.outcome import Estimate
 from iodyno.core.quantity import show as quantity_text
 from iodyno.loads.base.report import End, Load, Row

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from iodyno.analysis.summary import CampaignSummary
+from iodyno.analysis.results import CampaignSummary
 from iodyno.loads.disk.report.tables import asks_mean_time, machines_of, storage_sentences
 from iodyno.report.decision import decision_sentence
 from iodyno.report.fit import fit_sentences

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from iodyno.analysis.summary import CampaignSummary, PointSummary
+from iodyno.analysis.results import CampaignSummary, PointSummary
 from iodyno.core.factor import VARIANT
 from iodyno.core.outcome import Estimate
 from iodyno.core.volume import CLIENT_DAEMON, CREATE_FILES, SERVER

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from iodyno.analysis.compare import change
 from iodyno.analysis.factors import FactorLevels
-from iodyno.analysis.summary import CampaignSummary, PointSummary
+from iodyno.analysis.results import CampaignSummary, PointSummary
 from iodyno.core.outcome import Estimate
 from iodyno.core.volume import ROLES
 from iodyno.core.warnings import WarningCode
@@ -20,7 +20,7 @@ from iodyno.report.layout import Layout, layout_of, place_name, sections
 from iodyno.report.limiter import cell as limiter_cell
 from iodyno.report.numbers import between, details, digits, with_interval
 from iodyno.report.sentence import Sentence
-from iodyno.report.table import Cell, Column, Table
+from iodyno.report.table import Cell, Column, Table, level_cell
 from iodyno.report.void import MARK, WHY, is_void
 
 TIMES = {"p50": "p50", "p99": "p99"}
@@ -62,7 +62,7 @@ def storage_tables(summary: CampaignSummary) -> list[Table]:
         shown.append(len(columns) - 1)
         rows = []
         for point in points:
-            row = [Cell(point.labels.get(factor.name, "")) for factor in factors]
+            row = [level_cell(point, factor.name) for factor in factors]
             row += [_cell(point, name) for name in names]
             row.append(limiter_cell(point.id, point.limiter))
             rows.append(tuple(row[n] for n in shown))
@@ -362,7 +362,8 @@ def _cell(point: PointSummary, name: str) -> Cell:
     outcome = name.rpartition(".")[2]
     link = f"functions-{point.id}" if outcome == COST else ""
     text, hint = with_interval(found, outcome), details(found, outcome)
-    return Cell(f"{text}{MARK}", f"{hint}; {WHY}", link) if is_void(point, name) else Cell(text, hint, link)
+    void = is_void(point, name)
+    return Cell(text + MARK * void, hint + f"; {WHY}" * void, link, estimates=(found,))
 
 
 def ends(summary: CampaignSummary) -> list[End]:

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from iodyno.analysis.dataset import Dataset, Trial
+from iodyno.analysis.dataset import Dataset
 from iodyno.analysis.factors import labels_of
 from iodyno.analysis.interval import NOT_NEGATIVE, estimate
+from iodyno.analysis.trial import Trial
 from iodyno.core.outcome import Estimate
 from iodyno.loads.disk.analysis import classes
 

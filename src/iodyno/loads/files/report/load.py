@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iodyno.analysis.summary import CampaignSummary
+from iodyno.analysis.results import CampaignSummary
 from iodyno.loads.disk.report.load import StorageLoad
 from iodyno.loads.files.report.section import flowop_tables
 from iodyno.report.table import Table

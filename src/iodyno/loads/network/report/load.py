@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from iodyno.analysis.summary import CampaignSummary, PointSummary, TrialSummary
+from iodyno.analysis.results import CampaignSummary, PointSummary, TrialSummary
 from iodyno.core.quantity import show as quantity_text
 from iodyno.loads.base.report import End, Load, Row
 from iodyno.report import method, sentences, tables

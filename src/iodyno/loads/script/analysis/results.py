@@ -12,9 +12,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from iodyno.analysis.arrivals import CENSORED_LEAST
-from iodyno.analysis.dataset import Dataset, HostData, Trial
+from iodyno.analysis.dataset import Dataset
 from iodyno.analysis.factors import labels_of
 from iodyno.analysis.histogram import Histogram, merge
+from iodyno.analysis.host_data import HostData
+from iodyno.analysis.trial import Trial
 from iodyno.core.warnings import Warning, WarningCode
 from iodyno.loads.script.analysis.bytes import SENDS, TAKES
 from iodyno.loads.script.analysis.time import extent_of, paced_by, span_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from iodyno.analysis.summary import CampaignSummary
+from iodyno.analysis.results import CampaignSummary
 from iodyno.loads.network.report.load import StreamLoad
 from iodyno.loads.script.report.section import script_json, script_sentences, script_tables
 from iodyno.report.table import Table

@@ -216,7 +216,7 @@ def test_what_is_answered_right_now(recorded: Path) -> None:
     """Of campaigns that `tcp`, `rr`, `disk` and `search` end with, or that are like them."""
     for campaign in ("stream", "request", "disk", "prove"):
         keep(FORMS_OF / f"now-{campaign}.txt", six_digits(shown_of(campaign, point_shown, {})))
-    keep(FORMS_OF / "search.txt", six_digits(shown_of("search", search_shown)))
+    keep(FORMS_OF / "search.txt", six_digits(shown_of("goals", search_shown)))
 
 
 def test_no_answer_is_longer_than_ten_lines_and_all_of_it_is_behind_v(

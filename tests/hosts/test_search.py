@@ -119,7 +119,8 @@ def test_the_search_stays_within_its_time_and_what_it_tried(tmp_path: Path) -> N
     found = iodyno("search", *words, cwd=tmp_path)
     (one,) = found["goal_results"]
     assert one["ended"] in ("duration", "edge")
-    assert (one["estimate"] or one["high"]) < 1000, "no answer takes two microseconds, at whatever rate"
+    # No answer takes two microseconds, at whatever rate; it began at 100000/s, and a busy machine has time for a few trials.
+    assert one["relevant_lower_bound"] is None and (one["estimate"] or one["high"]) < 10_000
     folder = Path(found["campaign"])
     again = subprocess.run(
         [*command_server.iodyno(), "report", folder, "--json"],

@@ -96,7 +96,7 @@ def test_the_report_has_a_section_about_it(folder: Path) -> None:
     summary = analyse(read_dataset(folder))
     assert summary.costs is not None and summary.costs.outcome == "client.cpu_ns_per_kib"
     text = page(summary)
-    assert 'id="cost-model"' in text and "What the cost is made of" in text
+    assert 'id="cost-model"' in text and "What is the cost made of?" in text
     assert all(f'id="figure-{name}"' in text for name in ("half-normal", "effects", "predicted"))
     assert "client_cpu_ns_per_kib = " in text
     assert "size:nagle" in text

@@ -81,7 +81,7 @@ def campaign(*told: Trade) -> CampaignSummary:
     )
     return cast(
         "CampaignSummary",
-        SimpleNamespace(trades=told, points=points, question="Who pays?", asked=(), workload={}),
+        SimpleNamespace(trades=told, points=points, question="Who pays?", asked=(), workload={}, factors=()),
     )
 
 

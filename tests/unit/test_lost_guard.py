@@ -46,7 +46,10 @@ def testbed_tunables(lost_at: str) -> TestbedTunables:
         raise AccessError("the host cannot be reached")
 
     host: Any = SimpleNamespace(reached=SimpleNamespace(path={}), name="server", start=cut)
-    tunables, of_host = TestbedTunables({"server": host}, Any, {}, {}, "a test"), Tunables(lost_at)  # type: ignore[arg-type]
+    tunables, of_host = (
+        TestbedTunables({"server": host}, Any, {}, {}, lambda _: (), "a test"),
+        Tunables(lost_at),
+    )  # type: ignore[arg-type]
     tunables._shared = [_Shared(["server"], of_host)]  # type: ignore[arg-type]
     return tunables
 

@@ -166,7 +166,7 @@ def test_the_data_for_the_script_are_all_counts(tmp_path: Path) -> None:
     found, _ = study(tmp_path)
     views = list(found.views.values())
     families = families_of([times for view in views for times in view.times])
-    data, columns = unpacked(packed(counted(views, families), {view.name: [] for view in views}))
+    data, columns = unpacked(packed(counted(views, families, {}), {view.name: [] for view in views}))
     for view in views:
         mine = data["trials"][view.name]
         assert mine["t"] == [1000 * second for second in range(8)]

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from iodyno.cli.experiment_argument import experiment_argument
+from iodyno.cli.form import format_option, show
 from iodyno.core.errors import AccessError
+from iodyno.report.form import Form, Row, Shown
+from iodyno.report.table import Cell, Column, Table
 
 if TYPE_CHECKING:
     from iodyno.session.host_checks import HostCheck
@@ -24,8 +27,8 @@ if TYPE_CHECKING:
     metavar="SECONDS",
     help="How long a host may take to answer once its turn to log in has come.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def command(file: str, timeout: float, as_json: bool) -> None:
+@format_option()
+def command(file: str, timeout: float, form: Form) -> None:
     """List the hosts of the experiment in FILE, and check each: is it reached, does an agent start there, what is it, how well
     is its clock known.
 
@@ -35,7 +38,7 @@ def command(file: str, timeout: float, as_json: bool) -> None:
     \b
     Examples:
       iodyno hosts many.yaml
-      iodyno hosts many.yaml --timeout 3 --json
+      iodyno hosts many.yaml --timeout 3 --format csv
     """
     import asyncio
 
@@ -46,11 +49,9 @@ def command(file: str, timeout: float, as_json: bool) -> None:
     experiment = read_experiment(file)
     checks = asyncio.run(check_hosts(experiment.hosts, find_agent(), timeout))
     failed = [check for check in checks if check.problem is not None]
-    if as_json:
-        found = {"ok": not failed, "file": file, "hosts": [_as_json(check) for check in checks]}
-        click.echo(json.dumps(found, indent=2))
-    else:
-        _show(checks)
+    hosts = [_as_json(check) for check in checks]
+    values = {"ok": not failed, "file": file, "hosts": hosts}
+    show(Shown(lambda: _tables(checks), lambda: values, lambda: map(_row, hosts)), form)
     if failed:
         problems = [check.problem for check in failed if check.problem is not None]
         more = f"; and {len(failed) - 1} more" if len(failed) > 1 else ""
@@ -77,10 +78,22 @@ def _as_json(check: HostCheck) -> dict[str, Any]:
     }
 
 
-def _show(checks: list[HostCheck]) -> None:
+def _row(host: dict[str, Any]) -> Row:
+    """Return one line of CSV of a host."""
+    flat = {name: host[name] for name in ("name", "access", "target", "ready", "took_s", "address", "agent")}
+    clock, facts = host["clock"] or {}, host["facts"]
+    kept = ("kernel", "memory_bytes", "container", "pod", "node", "job")
+    problem = host["problem"] and host["problem"]["what"]
+    return {
+        **flat,
+        "problem": problem,
+        **{name: facts.get(name) for name in kept},
+        "clock_error_ns": clock.get("error_ns"),
+    }
+
+
+def _tables(checks: list[HostCheck]) -> Iterator[Table]:
     from iodyno.report.numbers import quantity
-    from iodyno.report.table import Cell, Column, Table
-    from iodyno.report.text_table import plain
 
     titles = ("Host", "Reached by", "Answer", "Kernel", "CPUs", "Memory", "Runs in", "Address", "Clock")
     rows = []
@@ -107,7 +120,7 @@ def _show(checks: list[HostCheck]) -> None:
     ready = [row for row, check in zip(rows, checks, strict=True) if check.problem is None]
     if ready:
         title = f"{len(ready)} of {len(checks)} hosts are ready"
-        click.echo(plain(Table(title, tuple(Column(title) for title in titles), tuple(ready))), nl=False)
+        yield Table(title, tuple(Column(title) for title in titles), tuple(ready))
     if lacking := [row for row in rows if len(row) == 3]:
         columns = (*map(Column, titles[:2]), Column("Problem"))
-        click.echo(plain(Table("Not ready", columns, tuple(lacking))), nl=False)
+        yield Table("Not ready", columns, tuple(lacking))

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from iodyno.analysis.results import PointSummary
 from iodyno.core.outcome import Estimate
 from iodyno.core.workload import Level
+
+if TYPE_CHECKING:  # every command that answers in a table imports this
+    from iodyno.analysis.results import PointSummary
 
 
 @dataclass(frozen=True)

@@ -171,7 +171,8 @@ async def carried_out(
 ) -> None:
     """One trial, whose records are taken apart as they come.
 
-    As in a campaign, one whose start a busy machine armed too late is tried again, armed further ahead.
+    As in a campaign, one is tried again whose start a busy machine armed too late, or whose agents it gave no CPU for the whole
+    of a short window.
     """
 
     def take(host: str, record: SentRecord) -> None:
@@ -181,7 +182,7 @@ async def carried_out(
         try:
             return await carry_out(testbed, "t", settings, windows, account or Account(), take)
         except TrialError as error:
-            if error.code != "late":
+            if error.code not in ("late", "stalled"):
                 raise
             await testbed.recover(error)
     return await carry_out(testbed, "t", settings, windows, account or Account(), take)

@@ -357,7 +357,7 @@ def test_an_operation_that_fails_is_one_error_with_its_place(tmp_path: Path) -> 
     with filtered_device(tmp_path, *words) as device:
         experiment = asked(hosts, {"block": ["4KiB"]}, target=str(device), direct="on", measured="1500ms")
         outcome = asyncio.run(run(experiment, tmp_path, notes=Breaker()))
-    assert trigger.exists() and len(outcome.failed) == 1
+    assert trigger.exists() and len(outcome.failed) == 1, [entry.reason for entry in outcome.failed]
     (trial,) = read_dataset(outcome.folder).trials
     assert trial.status == "failed"
     reason = str(trial.reason)

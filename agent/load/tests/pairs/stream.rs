@@ -181,8 +181,11 @@ fn the_null_transport_accepts_everything() {
             finished.totals.connection_bytes.iter().all(|bytes| *bytes > 0)
         });
         assert!(carried, "{engine:?}: a connection without a byte");
-        let cost = null_cost(engine, Nanos(20 * MS));
-        assert!(cost.is_finite() && cost > 0.0);
+        let known = [20, 1_000, 20_000].into_iter().any(|load_ms| {
+            let cost = null_cost(engine, Nanos(load_ms * MS));
+            cost.is_finite() && cost > 0.0
+        });
+        assert!(known, "{engine:?}: no operation without a path");
     }
 }
 

@@ -52,7 +52,7 @@ def job_of(
         "windows": asdict(windows),
         # An agent in a sandbox or a guest numbers its CPUs by itself, and has all that it sees.
         "cpus": [] if host in testbed.observers and not idle else list(testbed.cpus[host]),
-        "sensors": testbed.sensors_of(host, settings),
+        "sensors": testbed.sensors_of(host, settings, storage=load_for(testbed.experiment).stores),
         "cpu_quota_percent": settings.get(quota),
         "profile_hz": testbed.experiment.profile_hz if not idle and testbed.leads(host) else 0,
     }

@@ -16,7 +16,6 @@ from iodyno.core.volume import VolumeKind
 from iodyno.core.warnings import Warning, WarningCode
 from iodyno.core.workload import Level
 from iodyno.hosts.access import Access, AgentProgram, Reached, cpus_here
-from iodyno.loads.base.campaign import load_for
 from iodyno.session import accesses, path_levels
 from iodyno.session.accesses import OpenHosts
 from iodyno.session.clock import ClockFit
@@ -293,13 +292,13 @@ class Testbed:
         view.sessions, view.observers, view._alike = self.bystanders[name], {}, None
         return view
 
-    def sensors_of(self, host: str, settings: Mapping[str, Level]) -> list[str] | None:
-        """The sensors that the agent of a host reads with these settings; None: all that there are.
+    def sensors_of(self, host: str, settings: Mapping[str, Level], *, storage: bool) -> list[str] | None:
+        """The sensors that the agent of a host reads with these settings; None: all that there are. `storage`: the load is on files
+        or devices alone.
 
         Of several hosts on the same CPUs of a machine that do the same, the first reads the machine: the others would see the
         same, and each observer costs those CPUs something.
         """
-        storage = load_for(self.experiment).stores
         asked = sensors.of_level(self.experiment.sensors, storage=storage, settings=settings)
         if asked is not None:
             capabilities = self.outside(host).hello["capabilities"]

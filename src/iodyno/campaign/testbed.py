@@ -293,8 +293,8 @@ class Testbed:
         return view
 
     def sensors_of(self, host: str, settings: Mapping[str, Level], *, storage: bool) -> list[str] | None:
-        """The sensors that the agent of a host reads with these settings; None: all that there are. `storage`: the load is on files
-        or devices alone.
+        """The sensors that the agent of a host reads with these settings; None: all that there are. `storage`: the load is on
+        files or devices alone.
 
         Of several hosts on the same CPUs of a machine that do the same, the first reads the machine: the others would see the
         same, and each observer costs those CPUs something.

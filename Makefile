@@ -196,4 +196,5 @@ $(VENV)/.study: $(VENV)/bin/python pyproject.toml $(AGENT_SOURCES)
 $(VENV)/.test: $(VENV)/bin/python pyproject.toml
 	export IODYNO_AGENT=$(TEST_AGENT); $(PIP) uv && $(BIN)/uv pip install --quiet --python $(BIN)/python -e '.[dev]' || $(PIP) -e '.[dev]'
 	rm -f $(VENV)/lib/python3*/site-packages/selenium/webdriver/common/*/selenium-manager*
+	$(BIN)/pip uninstall --quiet --yes uv
 	@touch $@

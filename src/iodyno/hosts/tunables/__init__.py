@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from iodyno.hosts.tunables.blanking import Blanking
 from iodyno.hosts.tunables.coalesce import CoalesceAdaptive, CoalesceTime
 from iodyno.hosts.tunables.cpu_limit import CpuLimit
+from iodyno.hosts.tunables.cpu_masks import INTERRUPTS, CpuMasks
 from iodyno.hosts.tunables.dirty_limit import DirtyLimit
 from iodyno.hosts.tunables.disk_limit import DiskLimit
 from iodyno.hosts.tunables.disk_queue import DiskQueueFile
@@ -15,7 +16,6 @@ from iodyno.hosts.tunables.irqbalance import Irqbalance
 from iodyno.hosts.tunables.link import LinkAttribute
 from iodyno.hosts.tunables.offload import Offload
 from iodyno.hosts.tunables.qdisc import QueueingDiscipline
-from iodyno.hosts.tunables.queue_files import INTERRUPTS, CpuMasks
 from iodyno.hosts.tunables.receive_hash import HashedFields, HashedQueues
 from iodyno.hosts.tunables.settings_table import TableNumber
 from iodyno.hosts.tunables.shaper_rate import ShaperRate

@@ -22,12 +22,15 @@ _ENDINGS = {
 }
 
 
-def search_sentences(summary: CampaignSummary) -> Iterator[str]:
+def search_sentences(summary: CampaignSummary) -> list[str]:
     """One for each goal at each point that was searched; nothing for an experiment that does not search."""
-    for found in summary.goal_results if summary.search else ():
-        assert summary.search is not None
-        several = len({one.point for one in summary.goal_results}) > 1
-        yield sentence(summary.search, found, _place(summary, found) if several else "")
+    if summary.search is None:
+        return []
+    several = len({one.point for one in summary.goal_results}) > 1
+    return [
+        sentence(summary.search, found, _place(summary, found) if several else "")
+        for found in summary.goal_results
+    ]
 
 
 def _place(summary: CampaignSummary, found: GoalResult) -> str:
@@ -103,7 +106,9 @@ def search_shown(summary: CampaignSummary, saved: str, *, verbose: bool = False)
     factor = spec.factor
 
     def blocks() -> Iterator[Block]:
-        yield _headline(summary, spec, saved)
+        *first, last = search_sentences(summary) or ("nothing was searched",)
+        yield from first
+        yield _headline(summary, spec, saved, last)
         if verbose:
             yield ""
             yield _steps(summary, spec)
@@ -120,8 +125,8 @@ def search_shown(summary: CampaignSummary, saved: str, *, verbose: bool = False)
     return Shown(blocks, values, lambda: _rows(summary, spec))
 
 
-def _headline(summary: CampaignSummary, spec: SearchSpec, saved: str) -> Headline:
-    """Return what was found, whether the search converged, and the steps next to it."""
+def _headline(summary: CampaignSummary, spec: SearchSpec, saved: str, title: str) -> Headline:
+    """Return what was found (`title`), whether the search converged, and the steps next to it."""
     rows: list[tuple[str, tuple[str, ...]]] = []
     several = len(spec.goals) > 1
     for found in summary.goal_results:
@@ -147,7 +152,7 @@ def _headline(summary: CampaignSummary, spec: SearchSpec, saved: str) -> Headlin
         seconds = spec.goals[0].final_trial_duration_ns / 1e9
         rows.append(("Load", (f"{load}, {seconds:g} s a trial{hosts_of(summary)}",)))
     rows += told_last(summary, saved)
-    return Headline(" ".join(search_sentences(summary)), tuple(rows))
+    return Headline(title, tuple(rows))
 
 
 def _tried(summary: CampaignSummary) -> list[LoadTrial]:

@@ -45,8 +45,8 @@ def sentences(summary: CampaignSummary) -> list[Sentence]:
 def of_hosts(summary: CampaignSummary, layout: Layout) -> list[Sentence]:
     """Return the findings of a load between hosts."""
     cost = cost_outcome(summary)
-    sources: tuple[tuple[About, Iterator[str]], ...] = (
-        ("search", iter(search_sentences(summary))),
+    sources: tuple[tuple[About, Iterable[str]], ...] = (
+        ("search", search_sentences(summary)),
         ("wall", wall_sentences(summary)),
         ("buffer", buffer_sentences(summary)),
         ("fit", fit_sentences(summary)),

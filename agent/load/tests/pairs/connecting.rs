@@ -196,9 +196,10 @@ fn strangers_are_counted_and_hold_nobody_up_however_many_come() {
             assert!(sent.operations > 10, "{case}: {:?}", sent.rare);
             assert_eq!(sent.operations, received.operations, "{case}");
             assert_eq!((sent.rare.failed, received.rare.failed), (0, 0), "{case}");
-            // One that is reset may be gone before it is accepted, and what comes at the end after the last look.
+            // One that is reset may be gone before it is accepted, and what comes at the end after the last look. Of either
+            // connection of the sender's own one may be under way when it stops.
             let fewest = if matches!(stranger, Stranger::Reset) { 0 } else { 20 };
-            assert!((fewest..=60).contains(&received.rare.refused), "{case}: {:?}", received.rare);
+            assert!((fewest..=62).contains(&received.rare.refused), "{case}: {:?}", received.rare);
         }
     }
 }

@@ -35,7 +35,8 @@ from iodyno.core.experiment import Experiment, HostSpec, Windows
 from iodyno.hosts.access import AgentProgram
 
 LONG = Windows(0, 60_000 * MS, 50 * MS, 250 * MS)
-SHORT = Windows(50 * MS, 200 * MS, 50 * MS, 100 * MS)
+# A busy machine may give agents no CPU for 200 ms, and a window in which no byte moved is a failure.
+SHORT = Windows(50 * MS, 800 * MS, 50 * MS, 100 * MS)
 
 
 @dataclass
@@ -190,15 +191,7 @@ def test_agents_start_and_exchange_and_leave_nothing(way: Way) -> None:
                     assert tuple(allowed) == testbed.hosts.accesses[name].reached.cpus
             assert len(processes_of(*way.agents)) == 2
             account = Account()
-            try:
-                moved = await load(testbed, way, SHORT, account)
-            except TrialError as error:
-                # A busy machine may give agents no CPU for the whole of a short window.
-                assert error.code == "stalled"
-                await testbed.recover(error)
-                account = Account()
-                moved = await load(testbed, way, LONG, account)
-            assert moved > 1_000_000
+            assert await load(testbed, way, SHORT, account) > 1_000_000
             assert account.start is not None and account.start["skew_ns"] is not None
             assert await load(testbed, way, SHORT) > 1_000_000, "a session carries one trial after the other"
         assert gone_within(SOON_S, *way.agents)

@@ -177,6 +177,7 @@ ERRORS = [
     ("M/M/1 --service 2.5us --utilisation 0:1:.00001", "100001 numbers"),
     ("M/M/1 --service 2.5 --utilisation .1", "invalid value '2.5' for --service: a unit is missing"),
     ("M/M/1 --service 0us --utilisation .1", "service time of 0 s"),
+    ("M/M/x", "invalid value 'M/M/x' for NOTATION: expected M/M/c"),
     ("M/M/0 --service 1us --utilisation .1", "invalid value: 0 servers"),
     ("M/M/8 --service 1us --utilisation .1 --percentiles 0", "invalid value 0 for --percentiles"),
     ("M/M/8 --service 1us --utilisation .1 --percentiles 99,100", "invalid value 100 for --percentiles"),

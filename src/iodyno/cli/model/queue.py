@@ -10,19 +10,23 @@ import click
 from iodyno.cli.form import format_option
 from iodyno.cli.given import given
 from iodyno.cli.model import options
-from iodyno.cli.model.notation import Kind, complete_notation, forms_text, queue_of
+from iodyno.cli.model.notation import Kind, Queue, complete_notation, forms_text, queue_of
 from iodyno.cli.model.options import numbers, seconds
 from iodyno.cli.number import NUMBER, SEED
 from iodyno.core.errors import ExperimentError
 from iodyno.report.form import Form
 
-_ALWAYS = {"notation", "services", "percents", "simulate", "form"}
+_ALWAYS = {"queue", "services", "percents", "simulate", "form"}
 
 
 def _each_in_seconds(
     ctx: click.Context, option: click.Parameter, written: tuple[str, ...]
 ) -> tuple[float, ...]:
     return tuple(found for each in written if (found := seconds(ctx, option, each)) is not None)
+
+
+def _queue(ctx: click.Context, argument: click.Parameter, written: str) -> Queue:
+    return queue_of(written)
 
 
 HELP = f"""Calculate one queue: NOTATION is arrivals/service/servers, such as M/M/8.
@@ -35,7 +39,8 @@ clients may follow, as in M/M/8/20 or M/M/8//64. First come, first served. What 
 
 
 @click.command(name="queue", help=HELP)
-@click.argument("notation", shell_complete=complete_notation)
+# Eager: a notation that is none is told before the options that it lacks.
+@click.argument("queue", metavar="NOTATION", is_eager=True, callback=_queue, shell_complete=complete_notation)
 @click.option("--service", "services", callback=_each_in_seconds, multiple=True, required=True, metavar="TIME",
               help="Mean service time, such as 127us; of a tandem once for each station.")  # fmt: skip
 @options.open_load
@@ -69,7 +74,7 @@ clients may follow, as in M/M/8/20 or M/M/8//64. First come, first served. What 
 def command(
     ctx: click.Context,
     /,
-    notation: str,
+    queue: Queue,
     services: tuple[float, ...],
     percents: tuple[Fraction, ...],
     simulate: bool,
@@ -77,7 +82,6 @@ def command(
     **asked: Any,
 ) -> None:
     """Calculate one queue, or simulate it."""
-    queue = queue_of(notation)
     kind = queue.kind(closed=asked["population"] is not None, simulated=simulate)
     _refuse_others(ctx, kind, simulate)
     quantiles = options.quantiles(percents)

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from iodyno.campaign import left_out, sensors
+from iodyno.campaign.metric_sources import check_permission
 from iodyno.campaign.tunables import TestbedTunables
 from iodyno.core.errors import AccessError, IodynoError, PreflightError, TrialError
 from iodyno.core.experiment import Experiment, HostSpec
@@ -81,6 +82,7 @@ class Testbed:
         """Opens every host and starts an agent on it. Raises AccessError, and PreflightError where CPUs are asked for that it has
         not got.
         """
+        check_permission(self.experiment.metrics)
         for spec in self.experiment.hosts.values():
             if spec.cpus and spec.access in _ON_THIS_MACHINE:
                 _check_cpus(spec, cpus_here())

@@ -41,6 +41,11 @@ metrics:
     every: 500ms
     timeout: 10s
     values: {up: {}}
+  adapter:
+    nic: server
+    every: 500ms
+    timeout: 10s
+    values: {drops: {name: rx_drops}, passed: {name: rx_queue_0_xdp_packets}, packets: {name: rx_packets}}
 """
 
 
@@ -95,6 +100,12 @@ def test_metrics_stand_beside_a_load_with_their_source(
     assert (
         point["outcomes"]["array.busy"]["estimate"] == 0.97 and point["outcomes"]["own.up"]["estimate"] == 1
     )
+    # Of a veth pair: names of its driver, one in common and one of its own; it counts no packets of its queues.
+    assert (
+        point["outcomes"]["adapter.drops"]["estimate"] == point["outcomes"]["adapter.passed"]["estimate"] == 0
+    )
+    assert point["outcomes"]["adapter.drops"]["unit"] == "1/s"
+    assert "the driver veth tells no rx_packets" in point["outcomes"]["adapter.packets"]["missing"]
     gone = point["outcomes"]["array.gone"]
     assert gone["estimate"] is None and "gone is not on the page" in gone["missing"]
     assert "array.gone: " in shown.stderr + shown.stdout and "written" in shown.stdout

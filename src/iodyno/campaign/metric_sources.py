@@ -8,6 +8,7 @@ source does fails a trial: what could not be read is missing, with the reason.
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 import stat
@@ -23,9 +24,11 @@ from email.utils import parsedate_to_datetime
 from http.client import HTTPException
 from typing import Any, TypeVar
 
+from iodyno.core.errors import IodynoError
 from iodyno.core.experiment import Windows
 from iodyno.core.metric_source import MOST_SAMPLES, READERS, MetricSource
-from iodyno.hosts.access import let_go
+from iodyno.hosts.access import Access, AgentProgram, let_go
+from iodyno.hosts.guard import Guard, GuardLostError
 from iodyno.session.accesses import refuse_program
 
 Row = Mapping[str, Any]
@@ -89,6 +92,62 @@ def due(windows: Windows, every_ns: int) -> Iterator[int]:
     yield end
 
 
+class Adapters:
+    """The adapters of hosts, each looked at by a process there that stays for the campaign. `peers`: by host, the address of the
+    other end, which tells the device that carries the data.
+    """
+
+    def __init__(
+        self,
+        accesses: Mapping[str, Access],
+        program: AgentProgram,
+        peers: Mapping[str, str | None],
+    ) -> None:
+        self._accesses, self._program, self._peers = accesses, program, peers
+        self._guards: dict[str, Guard] = {}
+        self._found: dict[tuple[str, str], tuple[str, str]] = {}
+
+    async def get_ready(self, sources: Iterable[MetricSource]) -> None:
+        """Begins to look, before the load is on; what cannot be had is said when it is read."""
+        for source in sources:
+            if source.reader == "nic":
+                with suppress(IodynoError, GuardLostError, _UnreadError):
+                    await self._device(source)
+
+    async def read(self, source: MetricSource) -> tuple[str, str]:
+        """Driver and statistics of the adapter. Raises AccessError, GuardLostError and _UnreadError."""
+        guard, device, driver = await self._device(source)
+        return driver, await _seen(guard, "ethtool", "-S", device)
+
+    async def close(self) -> None:
+        """Ends the processes."""
+        await asyncio.gather(*(guard.close() for guard in self._guards.values()))
+        self._guards.clear()
+
+    async def _device(self, source: MetricSource) -> tuple[Guard, str, str]:
+        host, key = source.place[0], (source.place[0], source.device)
+        guard = self._guards.get(host)
+        if guard is None or not guard.alive:
+            guard = self._guards[host] = await Guard.start(self._accesses[host], self._program)
+        if key not in self._found:
+            device = source.device
+            if not device:
+                route = json.loads(await _seen(guard, "ip", "-json", "route", "get", self._peers[host] or ""))
+                device = str(route[0]["dev"])
+            told = await _seen(guard, "ethtool", "-i", device)
+            driver = next((line[7:].strip() for line in told.splitlines() if line.startswith("driver:")), "")
+            self._found[key] = device, driver
+        return guard, *self._found[key]
+
+
+async def _seen(guard: Guard, *words: str) -> str:
+    """What a command prints on the host of a guard."""
+    (seen,) = await guard.look([{"run": list(words)}])
+    if seen.text is None:
+        raise _UnreadError(seen.error or "no reason was given")
+    return seen.text
+
+
 class MetricReadings:
     """The readings of one trial, whose load begins at `start_ns` of the lab's monotonic clock; `keep` takes each."""
 
@@ -98,8 +157,10 @@ class MetricReadings:
         start_ns: int,
         windows: Windows,
         keep: Callable[[Row], None],
+        nic: Callable[[MetricSource], Awaitable[tuple[str, str]]] | None = None,
     ) -> None:
         self._start_ns, self._windows, self._keep = start_ns, windows, keep
+        self._nic = nic
         self._over = asyncio.Event()
         self.clocks: dict[str, dict[str, Any]] = {}
         self._tasks = [
@@ -132,8 +193,18 @@ class MetricReadings:
             if self._over.is_set():
                 return
             before_ns = time.monotonic_ns()
-            found = await _or_why(_read(source), source)
+            found = await _or_why(self._read(source), source)
             self._add(source, before_ns, time.monotonic_ns(), found)
+
+    async def _read(self, source: MetricSource) -> Values:
+        if source.reader != "nic":
+            return await _read(source)
+        if self._nic is None:
+            raise _UnreadError("no host is there")
+        from iodyno.formats.nic_statistics import of_nic
+
+        driver, text = await self._nic(source)
+        return of_nic(text, driver, source.values)
 
     def _add(self, source: MetricSource, before_ns: int, after_ns: int, found: Values | str) -> None:
         for name in source.values:
@@ -195,10 +266,8 @@ async def _or_why(reading: Awaitable[_T], source: MetricSource) -> _T | str:
         return await asyncio.wait_for(reading, source.timeout_ns / 1e9)
     except TimeoutError:
         return f"no answer within {source.timeout_ns / 1e9:g} s"
-    except _UnreadError as error:
-        return str(error)
-    except urllib.error.HTTPError as error:
-        return f"{error}"[:200]
+    except (_UnreadError, GuardLostError, IodynoError) as error:
+        return getattr(error, "what", "") or str(error)
     except OSError as error:
         return f"{getattr(error, 'reason', None) or error.strerror or error}"[:200]
     except (HTTPException, ValueError, LookupError, TypeError, OverflowError, RecursionError) as error:
@@ -361,7 +430,12 @@ def _get(address: str, timeout_ns: int, method: str = "GET") -> tuple[str, str]:
     end_s, taken = time.monotonic() + timeout_ns / 1e9, bytearray()
     headers = {"Accept": "text/plain;version=0.0.4, text/csv, application/json", "User-Agent": "iodyno"}
     request = urllib.request.Request(address, headers=headers, method=method)
-    with _opener().open(request, timeout=timeout_ns / 1e9) as answer:
+    try:
+        answer = _opener().open(request, timeout=timeout_ns / 1e9)
+    except urllib.error.HTTPError as error:
+        with error:
+            raise _UnreadError(str(error)) from None
+    with answer:
         while data := answer.read1(1 << 16):
             taken += data
             if len(taken) > MOST_BYTES:

@@ -156,6 +156,8 @@ async def _load(flows: Sequence[_Flow], windows: Windows, on_metric: Callable[[R
     main = flows[0]
     await main.testbed.mend_agents()
     before = [await _probe_clocks(flow.testbed, flow.account, "before") for flow in flows]
+    sources, adapters = main.testbed.experiment.metrics, main.testbed.adapters
+    await adapters.get_ready(sources.values())
     for flow in flows:
         await flow.load.get_ready(flow.testbed, flow.account, flow.connections)
     connections = sum(flow.connections for flow in flows)
@@ -170,7 +172,7 @@ async def _load(flows: Sequence[_Flow], windows: Windows, on_metric: Callable[[R
     await observed.arm(main.testbed, outside, start_ns)
     left_ns = start_ns - time.monotonic_ns() + windows.load_ns
     every = [(flow, host) for flow in flows for host in flow.account.hosts]
-    metrics = MetricReadings(main.testbed.experiment.metrics, start_ns, windows, on_metric)
+    metrics = MetricReadings(sources, start_ns, windows, on_metric, adapters.read)
     try:
         silences = {id(flow): _longest_silence_s(flow) for flow in flows}
         results = await together(_result(flow, host, left_ns, silences[id(flow)]) for flow, host in every)

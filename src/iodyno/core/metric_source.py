@@ -60,6 +60,12 @@ READERS: Mapping[str, ReaderKind] = {
             "Object identifier.",
         ),
         ReaderKind(
+            "nic",
+            "host",
+            "Host of the experiment whose adapter `ethtool -S` tells of: that of its data, or `device`.",
+            "One of the names that drivers have in common, or the driver's own.",
+        ),
+        ReaderKind(
             "csv",
             "file",
             "Whole path or address of a file with heads and a column of times (ISO 8601 with a zone, or since 1970).",
@@ -108,6 +114,7 @@ class MetricSource:
     every_ns: int = 1_000_000_000
     timeout_ns: int = 1_000_000_000
     community: str = "public"
+    device: str = ""
     time_column: str = ""
     clock_error_ns: int = 0
 

@@ -16,6 +16,7 @@ from iodyno.core.metric_source import (
     MOST_SAMPLES,
     MOST_VALUES,
     READERS,
+    Kind,
     MetricSource,
     MetricValue,
     ReaderKind,
@@ -68,7 +69,7 @@ class ValueSection(Section):
     )
     unit: Annotated[Any, _TEXT] = Field("1", description="Unit; of a counter, of what grows.")
     labels: Annotated[Any, Reads(_labels, {"type": "object"})] = Field(
-        None, description="Labels of the sample (prometheus)."
+        None, description="Labels of the sample (prometheus), or `queue` (nic)."
     )
     full: Annotated[Any, Reads(_number, {"type": "number"})] = Field(
         None, description="From where on something outside the hosts is full: a limiter."
@@ -127,6 +128,7 @@ SourceSection: Any = create_model(
         Field(10**9, description="How long an answer may take."),
     ),
     community=(Annotated[Any, _TEXT], Field(None, description="Community (snmp); left out: public.")),
+    device=(Annotated[Any, _TEXT], Field(None, description="Device (nic); left out: that of the data.")),
     time=(Annotated[Any, _TEXT], Field(None, description="Column of times (csv); left out: the first.")),
     clock_error=(
         Annotated[Any, duration_within(0, HOUR_NS)],
@@ -134,7 +136,7 @@ SourceSection: Any = create_model(
     ),
     values=(Any, Field(description="What is read, by its names here.")),
 )  # fmt: skip
-_ONLY_OF = {"community": ("snmp",), "time": ("csv",), "clock_error": ("csv",)}
+_ONLY_OF = {"community": ("snmp",), "device": ("nic",), "time": ("csv",), "clock_error": ("csv",)}
 
 
 def read_metrics(reading: Reading, windows: Any) -> dict[str, MetricSource]:
@@ -176,6 +178,10 @@ def _source(reading: Reading, name: str, entry: Any, path: Path) -> MetricSource
     for key, readers in _ONLY_OF.items():
         if key in entry and reader not in readers:
             reading.note((*path, key), f"can only be used with {' or '.join(readers)}")
+    if reader == "nic" and section.nic[0] not in reading.host_names:
+        reading.note((*path, reader), unknown(section.nic[0], reading.host_names, "host"))
+    if section.device is not None and not re.fullmatch(r"[A-Za-z0-9_.][A-Za-z0-9_.-]{0,14}", section.device):
+        reading.note((*path, "device"), invalid(section.device, "the name of a network device"))
     if not reading.mapping(section.values, (*path, "values"), "values by name"):
         return None
     if not 0 < len(section.values) <= MOST_VALUES:
@@ -194,6 +200,7 @@ def _source(reading: Reading, name: str, entry: Any, path: Path) -> MetricSource
         every_ns=section.every,
         timeout_ns=section.timeout,
         community=section.community or "public",
+        device=section.device or "",
         time_column=section.time or "",
         clock_error_ns=section.clock_error or 0,
     )
@@ -209,14 +216,16 @@ def _value(reading: Reading, reader: str, name: Any, content: Any, path: Path) -
     section = reading.section(ValueSection, {} if content is None else content, path)
     if section is None:
         return None
-    if section.labels is not None and reader != "prometheus":
-        reading.note((*path, "labels"), "can only be used with prometheus")
+    if section.labels is not None and reader not in ("prometheus", "nic"):
+        reading.note((*path, "labels"), "can only be used with prometheus or nic")
     asked = section.name or name
     if reader == "snmp" and not re.fullmatch(r"[A-Za-z0-9.][A-Za-z0-9_.:-]*", asked):
         reading.note((*path, "name"), invalid(asked, "an object identifier"))
     if reader in ("prometheus", "command") and re.search(r"[\s{}]", asked):
         reading.note((*path, "name"), invalid(asked, "one word"))
-    return MetricValue(asked, section.kind, section.unit, section.labels or {}, section.full)
+    # What an adapter counts only grows.
+    kind: Kind = "counter" if reader == "nic" and "kind" not in section.model_fields_set else section.kind
+    return MetricValue(asked, kind, section.unit, section.labels or {}, section.full)
 
 
 def _check_count(reading: Reading, source: MetricSource, windows: Any, path: Path) -> None:

@@ -305,7 +305,7 @@ class ExperimentReading(Reading):
             known_ends = workload is not None and {*workload.ends} <= {*self.host_names}
             if name in OF_SEVERAL and not known_ends:
                 continue  # Which hosts an end has is what is wrong already.
-            text = mistake_of_metric(name, metrics)
+            text = mistake_of_metric(name, self.plain.get("metrics"), metrics)
             if text is None:
                 text = mistake_of(name, self.host_names, beside=beside, known=known, groups=groups)
             if text:

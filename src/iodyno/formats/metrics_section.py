@@ -244,11 +244,13 @@ def metric_outcomes(sources: Mapping[str, MetricSource]) -> list[str]:
     return [f"{source.name}.{value}" for source in sources.values() for value in source.values]
 
 
-def mistake_of_metric(name: str, sources: Mapping[str, MetricSource]) -> str | None:
-    """The mistake in an outcome that begins with the name of a source; empty: none; None: it does not."""
+def mistake_of_metric(name: str, written: Any, sources: Mapping[str, MetricSource]) -> str | None:
+    """The mistake in an outcome that begins with the name of a source that is `written`; empty: none; None: it does not."""
     source, _, value = name.partition(".")
-    if source not in sources:
+    if not isinstance(written, dict) or source not in written:
         return None
+    if source not in sources or len(sources[source].values) != len(written[source]["values"]):
+        return ""  # What is wrong with the source is said already.
     return (
         ""
         if value in sources[source].values

@@ -14,15 +14,10 @@ import signal
 import stat
 import threading
 import time
-import urllib.error
-import urllib.parse
-import urllib.request
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from email.utils import parsedate_to_datetime
-from http.client import HTTPException
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from iodyno.core.errors import IodynoError
 from iodyno.core.experiment import Windows
@@ -30,6 +25,9 @@ from iodyno.core.metric_source import MOST_SAMPLES, READERS, MetricSource
 from iodyno.hosts.access import Access, AgentProgram, let_go
 from iodyno.hosts.guard import Guard, GuardLostError
 from iodyno.session.accesses import refuse_program
+
+if TYPE_CHECKING:
+    from urllib.request import OpenerDirector
 
 Row = Mapping[str, Any]
 """A reading of one metric: `source`, `metric`, `before_ns` and `after_ns` since the load began, `value` or `missing`."""
@@ -111,7 +109,7 @@ class Adapters:
         """Begins to look, before the load is on; what cannot be had is said when it is read."""
         for source in sources:
             if source.reader == "nic":
-                with suppress(IodynoError, GuardLostError, _UnreadError):
+                with suppress(IodynoError, GuardLostError, _UnreadError, LookupError, ValueError):
                     await self._device(source)
 
     async def read(self, source: MetricSource) -> tuple[str, str]:
@@ -270,7 +268,7 @@ async def _or_why(reading: Awaitable[_T], source: MetricSource) -> _T | str:
         return getattr(error, "what", "") or str(error)
     except OSError as error:
         return f"{getattr(error, 'reason', None) or error.strerror or error}"[:200]
-    except (HTTPException, ValueError, LookupError, TypeError, OverflowError, RecursionError) as error:
+    except (ValueError, LookupError, TypeError, OverflowError, RecursionError) as error:
         return f"{type(error).__name__}: {error}"[:200]
 
 
@@ -336,6 +334,8 @@ async def _read_dated(
     source: MetricSource, between: tuple[int, int]
 ) -> Mapping[str, list[tuple[int, float]] | str]:
     """Samples of the times `between` two of the source's clock."""
+    from urllib.parse import urlencode
+
     from iodyno.formats import metric_answers as answers
 
     (place,) = source.place
@@ -355,7 +355,7 @@ async def _read_dated(
             "end": f"{between[1] / 1e9:.3f}",
             "step": f"{step_ns / 1e9:.3f}",
         }
-        address = f"{place.rstrip('/')}/api/v1/query_range?{urllib.parse.urlencode(asked)}"
+        address = f"{place.rstrip('/')}/api/v1/query_range?{urlencode(asked)}"
         text, _ = await _in_thread(_get, address, source.timeout_ns)
         found[name] = await _in_thread(answers.of_range, text)
     return found
@@ -363,6 +363,8 @@ async def _read_dated(
 
 async def _offset(source: MetricSource) -> Offset:
     """One look at the clock of a source with times."""
+    from email.utils import parsedate_to_datetime
+
     from iodyno.formats import metric_answers as answers
 
     (place,) = source.place
@@ -411,14 +413,16 @@ async def _in_thread(function: Callable[..., _T], *arguments: Any) -> _T:
     return await done
 
 
-def _opener() -> urllib.request.OpenerDirector:
+def _opener() -> OpenerDirector:
     """One that follows no redirection, and knows neither files nor proxies."""
-    opener = urllib.request.OpenerDirector()
-    handlers: Iterable[type[urllib.request.BaseHandler]] = (
-        urllib.request.HTTPHandler,
-        urllib.request.HTTPSHandler,
-        urllib.request.HTTPErrorProcessor,
-        urllib.request.HTTPDefaultErrorHandler,
+    from urllib import request
+
+    opener = request.OpenerDirector()
+    handlers: Iterable[type[request.BaseHandler]] = (
+        request.HTTPHandler,
+        request.HTTPSHandler,
+        request.HTTPErrorProcessor,
+        request.HTTPDefaultErrorHandler,
     )
     for handler in handlers:
         opener.add_handler(handler())
@@ -426,23 +430,29 @@ def _opener() -> urllib.request.OpenerDirector:
 
 
 def _get(address: str, timeout_ns: int, method: str = "GET") -> tuple[str, str]:
-    """The text at an address and the Date of the answer. Raises OSError, HTTPException and _UnreadError."""
+    """The text at an address and the Date of the answer. Raises OSError and _UnreadError."""
+    # Imported here: most campaigns ask nobody, and it takes its time.
+    from http.client import HTTPException
+    from urllib.error import HTTPError
+    from urllib.request import Request
+
     end_s, taken = time.monotonic() + timeout_ns / 1e9, bytearray()
     headers = {"Accept": "text/plain;version=0.0.4, text/csv, application/json", "User-Agent": "iodyno"}
-    request = urllib.request.Request(address, headers=headers, method=method)
+    request = Request(address, headers=headers, method=method)
     try:
-        answer = _opener().open(request, timeout=timeout_ns / 1e9)
-    except urllib.error.HTTPError as error:
+        with _opener().open(request, timeout=timeout_ns / 1e9) as answer:
+            while data := answer.read1(1 << 16):
+                taken += data
+                if len(taken) > MOST_BYTES:
+                    raise _UnreadError(f"its answer is longer than {MOST_BYTES >> 20} MiB")
+                if time.monotonic() > end_s:
+                    raise TimeoutError
+            return taken.decode(errors="replace"), answer.headers.get("Date", "")
+    except HTTPError as error:
         with error:
             raise _UnreadError(str(error)) from None
-    with answer:
-        while data := answer.read1(1 << 16):
-            taken += data
-            if len(taken) > MOST_BYTES:
-                raise _UnreadError(f"its answer is longer than {MOST_BYTES >> 20} MiB")
-            if time.monotonic() > end_s:
-                raise TimeoutError
-        return taken.decode(errors="replace"), answer.headers.get("Date", "")
+    except HTTPException as error:
+        raise _UnreadError(f"{type(error).__name__}: {error}") from None
 
 
 def _content(place: str) -> str:

@@ -6,6 +6,7 @@ import asyncio
 import http.server
 import itertools
 import json
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -16,11 +17,14 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from iodyno.analysis.limiter.outside import suspects
+from iodyno.analysis.limiter.verdict import of_signals
 from iodyno.analysis.metrics import MetricData, MetricReading, measured
 from iodyno.campaign import metric_sources
 from iodyno.campaign.metric_sources import MetricReadings, Offset, check_permission, due, meet
 from iodyno.core.errors import AccessError
 from iodyno.core.experiment import Windows
+from iodyno.core.limiter import kind_of
 from iodyno.core.metric_source import MetricSource, MetricValue
 
 WINDOWS = Windows(100_000_000, 600_000_000, 50_000_000, 100_000_000)
@@ -180,7 +184,7 @@ def test_what_a_source_does_is_a_reason_and_no_failure(
 ) -> None:
     monkeypatch.setattr(metric_sources, "MOST_BYTES", 1 << 16)
     pipe = tmp_path / "pipe"
-    __import__("os").mkfifo(pipe)
+    os.mkfifo(pipe)
     cases = {
         "ended with status 3: no": ("command", "sh", "-c", "echo no >&2; exit 3"),
         "printed more than": ("command", "sh", "-c", "yes"),
@@ -205,6 +209,21 @@ def test_what_a_source_does_is_a_reason_and_no_failure(
     for why, one in zip(cases, sources, strict=True):
         said = measured(found[f"{one.name}.it"], vars(WINDOWS))
         assert said.value is None and why in str(said.missing), (why, said.missing)
+
+
+def test_snmpget_is_asked_for_all_objects_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / "snmpget"
+    program.write_text('#!/bin/sh\nif [ "$3" != secret ]; then exit 1; fi\necho 12; echo "No Such Object"\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    values = {"errors": MetricValue("IF-MIB::ifInErrors.1", "gauge"), "none": MetricValue(".1.3.9", "gauge")}
+    one = source(
+        "snmp", "switch", values=values, community="secret", timeout_ns=5 * 10**9, every_ns=300_000_000
+    )
+    found, _ = read(one)
+    assert measured(found["array.errors"], vars(WINDOWS)).value == 12
+    assert "'No Such Object' is no number" in str(measured(found["array.none"], vars(WINDOWS)).missing)
+    assert "secret" not in str(one.stored())
 
 
 def test_no_command_runs_that_the_user_has_not_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -244,3 +263,31 @@ def test_a_counter_that_was_set_back_has_no_rate() -> None:
     metric = MetricData("s", "counter", "1/s", 10**8, None, 0, tuple(each))
     assert "set back" in str(measured(metric, {"warm_up_ns": 0, "measured_ns": 3 * 10**8}).missing)
     assert len(metric.steps()) == 2
+
+
+def test_what_is_full_outside_is_a_suspect_and_a_limiter() -> None:
+    second = 10**9
+    spans = [(n * second, (n + 1) * second) for n in range(1, 11)]
+
+    def metric(kind: str, full: float | None, values: list[float]) -> MetricData:
+        readings = (MetricReading(n * second, n * second, value, None) for n, value in enumerate(values, 1))
+        return MetricData("snmp array", kind, "1", second, full, 0, tuple(readings))
+
+    nearly = [1.0] * 9 + [0.1] * 2
+    metrics = {
+        "array.busy": metric("gauge", 0.9, nearly),
+        "switch.sent": metric("counter", 5.0, [n * 1.0 for n in range(11)]),
+        "array.quiet": metric("gauge", None, nearly),
+    }
+    found = {suspect.name: suspect for suspect in suspects(metrics, spans)}
+    assert list(found) == ["array.outside_resource", "switch.outside_resource"]
+    assert found["array.outside_resource"].held == 0.8 and found["switch.outside_resource"].held == 0
+    (evidence,) = found["array.outside_resource"].evidence
+    assert (evidence.signal, evidence.source, evidence.over, evidence.windows) == (
+        "array.busy",
+        "snmp array",
+        8,
+        10,
+    )
+    assert of_signals({}, {}, (), tuple(found.values())).name == "array.outside_resource"
+    assert kind_of("array.outside_resource").refuted_by == "the same rate when there is more of it"

@@ -36,9 +36,11 @@ from iodyno.core import quantity
 from iodyno.core.decision import parse_rule
 from iodyno.core.distribution import checked_arrivals, checked_zones, parse_sizes
 from iodyno.core.errors import IodynoError
+from iodyno.core.metric_source import MetricValue
 from iodyno.core.search import parse_goal
 from iodyno.designs import design_rows
-from iodyno.formats import python2, value_traces
+from iodyno.formats import metric_answers as answers
+from iodyno.formats import nic_statistics, python2, value_traces
 from iodyno.formats.ansible_inventory import Inventory, InventoryError, parse_ini, parse_yaml
 from iodyno.formats.experiment_file import parse_experiment
 from iodyno.formats.load_table import read_load_table
@@ -131,6 +133,18 @@ def changed(draw: random.Random, seeds: list[bytes]) -> bytes:
 def text(read: Callable[[str], object]) -> Callable[[bytes], object]:
     """A reader of text, of which wrong bytes are what they are elsewhere."""
     return lambda data: read(data.decode("utf-8", errors="replace"))
+
+
+def metric_answers(written: str) -> object:
+    """What every reader of answers makes of a text: each a number or a reason."""
+    values = {"a": MetricValue("a_total", "counter", labels={"v": "1"}), "busy": MetricValue("busy", "gauge")}
+    for driver in ("virtio_net", "bnxt_en", "vmxnet3"):
+        nic_statistics.of_nic(written, driver, {"it": MetricValue("rx_packets", "counter")})
+    plain = (answers.of_exposition, answers.of_lines, answers.of_snmp)
+    return [read(written, values) for read in plain], [
+        answers.of_csv(written, values, "", (0, 1 << 62)),
+        answers.of_range(written),
+    ]
 
 
 def file(read: Callable[[Path], object]) -> Callable[[bytes], object]:
@@ -296,6 +310,16 @@ PARSERS = {
     "node list": Parser(text(node_list), words("n[001-100,7],m2", "r[1-2]n[1-4]"), (ValueError,)),
     "aliases of ssh": Parser(
         file(lambda path: aliases(str(path))), words("Host a b*\n Include ~/x\nHost=c\n")
+    ),
+    "answer of a source of metrics": Parser(
+        text(metric_answers),
+        words(
+            '# TYPE a_total counter\na_total{v="1",w="b c"} 12.5 1795748400000\na_total{v="2"} 7\nbusy NaN\n',
+            "busy 0.97\na_total 7\n",
+            "at,busy,a_total\n2026-11-27T03:00:00Z,0.5,1\n1795748400.5,0.6,2\n",
+            '{"status":"success","data":{"result":[{"metric":{},"values":[[1795748400.5,"2"],[1795748401,"NaN"]]}]}}',
+            "NIC statistics:\n     rx_queue_0_packets: 20\n     [0]: rx_discards: 2\n     Rx Queue#: 1\n",
+        ),
     ),
     "quantity": Parser(quantities, words("64KiB", "10s", "1.5ms", "20k/s", "50Mbit/s", "70%", "4096", "1e3")),
     "stopping rule": Parser(

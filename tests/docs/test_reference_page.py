@@ -30,6 +30,7 @@ from iodyno.formats.experiment_model import (
     TopSection,
     WindowsSection,
 )
+from iodyno.formats.metrics_section import SourceSection, ValueSection
 from iodyno.formats.section_values import Section
 from iodyno.loads.base.workloads import WORKLOADS
 from iodyno.loads.disk.core.outcomes import ONLY_OF_DISKS
@@ -39,7 +40,7 @@ PAGE = ROOT / "docs" / "reference" / "reference.md"
 VARIABLES = {
     "NAME": "any name: what stands for `${NAME}` in a value of an experiment or network file, and for a variable of a profile, a"
     " personality or a job file; `${NAME:-otherwise}` has another value where it is not set, `$${` is a plain `${`",
-    "IODYNO_EXEC": "programs that `access: exec` may run",
+    "IODYNO_EXEC": "programs that `access: exec` and `metrics` may run",
     "IODYNO_AGENT": "the agent's program, instead of the one that came with the lab; `iodyno-heat` lies beside it",
     "IODYNO_WATCH_TOKEN": "the token of the page of `iodyno watch`, 16 characters or more, instead of a fresh one each time",
     "NO_COLOR": "set to anything: `iodyno heatmap` prints no colours",
@@ -84,6 +85,8 @@ def page() -> str:
                 ("limits", LimitsSection),
                 ("design", DesignSection),
                 ("search", SearchSection),
+                ("metrics", SourceSection),
+                ("values` of a source of `metrics", ValueSection),
             )
             for part in (
                 f"## `{name}`",

@@ -18,9 +18,12 @@ from iodyno import load
 from iodyno.core.errors import StoreError
 from iodyno.store.manifest import check_parts, read_json, read_manifest
 from iodyno.store.reader import read_campaign, read_rows
-from iodyno.store.schema import PARTS
+from iodyno.store.schema import OPTIONAL
+from iodyno.store.schema import PARTS as EVERY_PART
 from iodyno.store.spool import Spool
 from iodyno.store.writer import TrialWriter, remove_partials, write_json_atomically
+
+PARTS = {part: columns for part, columns in EVERY_PART.items() if part not in OPTIONAL}
 
 
 def record(index: int = 0, values: list[list[Any]] | None = None) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 import pytest
 from made_campaign import Layout, Truth, make_campaign
-from made_feed import line, tell_trial, unfinished
+from made_feed import line, tell_trial, unfinished, until
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 import iodyno
@@ -298,6 +298,43 @@ def test_buckets_are_cumulative_and_counts_are_those_of_the_records(exposed: tup
         histograms = [sample.times[kind] for sample in board.samples if sample.host == host]
         below = sum(h.count - h.count_above(1e6) for h in histograms)
         assert dict(buckets)["0.001"] == below
+
+
+def test_metrics_of_other_programs_are_handed_on_as_they_come(tmp_path: Path) -> None:
+    folder = unfinished(tmp_path / "c")
+    header = json.loads((folder / "campaign.json").read_text())
+    values = {"busy": {"kind": "gauge", "unit": "1"}, "written": {"kind": "counter", "unit": "B/s"}}
+    source = {"source": "snmp array", "every_ns": 10**9, "dated": False, "values": values}
+    header["experiment"]["metrics"] = {"array": source}
+    (folder / "campaign.json").write_text(json.dumps(header))
+    feed = Feed(folder)
+    feed.event("begin", name="made", trials=4, pid=1)
+    board = Board(folder)
+    tell_trial(feed, 0, intervals=1, pace=lambda _: None, end=False)
+    for second, (busy, written) in enumerate(((0.25, 100.0), (None, None), (0.75, 700.0))):
+        for name, value in (("busy", busy), ("written", written)):
+            times = {"before_ns": second * 10**9, "after_ns": second * 10**9 + 2}
+            missing = None if value is not None else "no answer within 1 s"
+            feed.event(
+                "metric", trial="00000-1", source="array", metric=name, value=value, missing=missing, **times
+            )
+
+    def all_came() -> bool:
+        board.refresh()
+        return [each["value"] for each in board.metrics()] == [0.75, 300.0]
+
+    until(all_came)
+    assert [(each["name"], each["value"]) for each in board.state()["metrics"]] == [
+        ("array.busy", 0.75),
+        ("array.written", 300.0),
+    ]
+    told = parsed(exposition(board))["iodyno_metric"][1]
+    assert [(labels["name"], labels["source"], value) for _, labels, value in told] == [
+        ("array.busy", "snmp array", 0.75),
+        ("array.written", "snmp array", 300.0),
+    ]
+    feed.close("finished")
+    board.close()
 
 
 def test_an_empty_watch_has_metrics_too(board: Board) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 from iodyno.analysis import alike, arrivals
 from iodyno.analysis.held_rows import HeldRows, fill
 from iodyno.analysis.host_data import HostData
+from iodyno.analysis.metrics import read_metrics
 from iodyno.analysis.trial import Trial
 from iodyno.analysis.two_processes import can_share
 from iodyno.core.asked import asked
@@ -22,6 +23,7 @@ from iodyno.core.outcome import bystanders_of
 from iodyno.core.warnings import Warning, WarningCode
 from iodyno.loads.disk.analysis import cache
 from iodyno.store.reader import Campaign, StoredTrial, read_campaign
+from iodyno.store.schema import part_file
 
 
 @dataclass
@@ -108,6 +110,7 @@ def read_dataset(folder: Path | str) -> Dataset:
     background = {name: _trial(stored, campaign.header) for name, stored in campaign.background.items()}
     held = HeldRows(campaign, trials)
     held.read()
+    _add_metrics(campaign, trials)
     idle = [stored for stored in campaign.background.values() if stored.counts]
     with campaign.reading(idle) as connection:
         fill(connection, campaign.sources(idle), background.values(), idle=True)
@@ -126,6 +129,19 @@ def read_dataset(folder: Path | str) -> Dataset:
         stored=campaign,
         held=held,
     )
+
+
+def _add_metrics(campaign: Campaign, trials: Iterable[Trial]) -> None:
+    """Puts what was read of other programs' metrics where it belongs; it is not much."""
+    experiment = campaign.header.get("experiment") or {}
+    stored = [trial for trial in campaign.trials if trial.counts]
+    if not experiment.get("metrics") and not any(part_file("metrics") in t.manifest["parts"] for t in stored):
+        return
+    with campaign.reading(stored) as connection:
+        rows = campaign.sources(stored)["metrics"]
+        found = read_metrics(connection, rows, experiment, {trial.name: trial.manifest for trial in stored})
+    for trial in trials:
+        trial.metrics = found.get(trial.name, {})
 
 
 def _known_hosts(header: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:

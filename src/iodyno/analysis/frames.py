@@ -45,7 +45,7 @@ _POINTS = {
 class CampaignFrames:
     """Frames of a campaign; each is made when it is first asked for, and reads its rows when they are.
 
-    `records`, `histograms`, `series`, `sensors` hold what was stored, in base units, of all finished trials;
+    `records`, `histograms`, `series`, `sensors`, `metrics` hold what was stored, in base units, of all finished trials;
     `outcomes` and `points` what the analysis makes of it; `summary` is the same as values.
     """
 
@@ -95,10 +95,23 @@ class CampaignFrames:
         return self._view("sensors")
 
     @cached_property
+    def metrics(self) -> DuckDBPyRelation:
+        """A row per reading of a metric that another program holds."""
+        return self._connection.sql("SELECT * FROM metrics ORDER BY trial, source, metric, before_ns")
+
+    @cached_property
     def outcomes(self) -> DuckDBPyRelation:
         """A row per finished trial and outcome; the value is null where it could not be had."""
+        units = {metric.name: metric.unit for metric in self.summary.metrics}
         rows = (
-            [trial.name, trial.point, *self._levels(trial.point), name, value, unit_of(name)]
+            [
+                trial.name,
+                trial.point,
+                *self._levels(trial.point),
+                name,
+                value,
+                units.get(name) or unit_of(name),
+            ]
             for trial in self.summary.trials
             for name, value in trial.outcomes.items()
         )

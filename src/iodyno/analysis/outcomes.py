@@ -16,6 +16,7 @@ from iodyno.analysis import (
     flows,
     goodput,
     members,
+    metrics,
     observer,
     stalls,
 )
@@ -269,6 +270,10 @@ OF_DISK_HOST: Mapping[str, Callable[[Trial, str, CostBasis], Measured]] = {
 
 def measure(trial: Trial, basis: CostBasis) -> dict[str, Measured]:
     """Every outcome of a finished trial; those of a host are prefixed with its name, those of a bystander so."""
+    return _measure(trial, basis) | metrics.outcomes(trial.metrics, trial.manifest.get("windows") or {})
+
+
+def _measure(trial: Trial, basis: CostBasis) -> dict[str, Measured]:
     if trial.clients:
         return _measure_disks(trial, basis)
     others = not_of(trial.kind)
@@ -290,6 +295,8 @@ def measure(trial: Trial, basis: CostBasis) -> dict[str, Measured]:
 
 def measure_named(trial: Trial, outcome: str, basis: CostBasis) -> Measured:
     """One outcome of a finished trial, by its name with its host."""
+    if outcome in trial.metrics:
+        return metrics.measured(trial.metrics[outcome], trial.manifest["windows"])
     host, _, name = outcome.rpartition(".")
     of_trial, of_host = (OF_DISK_TRIAL, OF_DISK_HOST) if trial.clients else (OF_TRIAL, OF_HOST)
     if trial.groups and name in (OF_MEMBER if host else OF_SEVERAL):

@@ -47,6 +47,21 @@ class HostSummary:
 
 
 @dataclass(frozen=True)
+class MetricSummary:
+    """A metric that another program holds: its source, the unit of its outcome, how near the time of a value is known, and the
+    clocks of a source that has times of its own, as trials found them.
+    """
+
+    name: str
+    source: str
+    kind: str
+    unit: str
+    every_ns: int
+    within_ns: int
+    clocks: tuple[Mapping[str, Any], ...] = ()
+
+
+@dataclass(frozen=True)
 class SocketSummary:
     """Socket options of one host at one point: asked for and obtained, by option."""
 
@@ -103,7 +118,8 @@ class PointSummary:
 class CampaignSummary:
     """Everything that a report shows.
 
-    `named`: the outcomes that the experiment names, in order; `asked`: these, or the usual ones where it names none.
+    `named`: the outcomes that the experiment names, in order, then its metrics; `asked`: those, or the usual ones where it names
+    none.
     `found`: where the search of each point of the design ended, of an experiment that searches. `walls`: of every line
     of a closed loop of requests at several numbers of clients. `trades`: what the factors do to workload and bystander.
     `until` and `decision`: the rule for stopping, and where it ended. `finite_buffer`: of a port with few buffers.
@@ -153,6 +169,7 @@ class CampaignSummary:
     costs: CostStudy | None = None
     plots: Mapping[int, int] = field(default_factory=dict)
     named: tuple[str, ...] = ()
+    metrics: tuple[MetricSummary, ...] = ()
 
     @property
     def rate(self) -> str:

@@ -105,4 +105,9 @@ def trial_warnings(
         found += physics.check_shares(trial, measured)
         found += cache.unproved(trial)
         found += block_times.lost(trial)
+        found += [
+            Warning(WarningCode.SENSOR_MISSING, f"{name}: {lacks}", trial.name)
+            for name in trial.metrics
+            if (lacks := measured[name].missing)
+        ]
     return found

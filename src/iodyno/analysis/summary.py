@@ -21,7 +21,14 @@ from iodyno.analysis.limiter import verdict
 from iodyno.analysis.limiter.elasticity import proofs_of
 from iodyno.analysis.measured import Measured
 from iodyno.analysis.pooled_spread import pooled_spread
-from iodyno.analysis.results import CampaignSummary, HostSummary, PointSummary, SocketSummary, TrialSummary
+from iodyno.analysis.results import (
+    CampaignSummary,
+    HostSummary,
+    MetricSummary,
+    PointSummary,
+    SocketSummary,
+    TrialSummary,
+)
 from iodyno.analysis.seen_trials import Seen, look_at, trial_warnings
 from iodyno.analysis.stacks import what_lacks
 from iodyno.analysis.trial import Trial
@@ -29,6 +36,7 @@ from iodyno.analysis.wall import walls_of
 from iodyno.core.decision import Rule, Standing, UntilSpec
 from iodyno.core.experiment import stored_ends
 from iodyno.core.limiter import Finding, Verdict
+from iodyno.core.metric_source import names_of, outcome_kinds
 from iodyno.core.outcome import OUTCOMES, Estimate, bystanders_of
 from iodyno.core.warnings import Warning, WarningCode
 from iodyno.loads.base.analysis import load_of
@@ -84,7 +92,8 @@ def _summarise(dataset: Dataset) -> CampaignSummary:
         hosts=tuple(_host(dataset, name, basis, finished, seen) for name in dataset.hosts),
         tier=basis.tier,
         asked=asked_outcomes(dataset),
-        named=_named_outcomes(dataset),
+        named=tuple(dict.fromkeys((*_named_outcomes(dataset), *outcome_kinds(dataset.experiment)))),
+        metrics=_metrics(dataset),
         points=points,
         trials=tuple(_trial(dataset, t, measured.get(t.name), warnings[t.name]) for t in dataset.trials),
         planned=len(_planned(dataset) or dataset.trials),
@@ -151,9 +160,10 @@ def _hello(dataset: Dataset) -> dict[str, Mapping[str, Any]]:
     return {name: host.get("hello") or {} for name, host in dataset.hosts.items()}
 
 
-def unit_of(outcome: str) -> str:
-    """Unit of an outcome, with or without its host."""
-    return OUTCOMES[outcome.rpartition(".")[2]].unit
+def unit_of(outcome: str, found: Iterable[Estimate] = ()) -> str:
+    """Unit of an outcome, with or without its host; of a metric that another program holds by what was `found` of it."""
+    kind = OUTCOMES.get(outcome.rpartition(".")[2])
+    return kind.unit if kind else next((estimate.unit for estimate in found), "1")
 
 
 def basis_of(dataset: Dataset) -> CostBasis:
@@ -192,7 +202,8 @@ def _points(
     for trial in dataset.trials:
         if trial.point:
             levels.setdefault(trial.point, trial.levels)
-    names = _known_outcomes(dataset)
+    own = outcome_kinds(dataset.experiment)
+    kinds = {n: own.get(n) or OUTCOMES[n.rpartition(".")[2]] for n in (*_known_outcomes(dataset), *own)}
     skipped = dataset.header.get("skipped") or {}
     by_point: dict[str, list[Trial]] = defaultdict(list)
     for trial in dataset.trials:
@@ -205,11 +216,11 @@ def _points(
         outcomes = {
             name: estimate(
                 [seen[t.name].measured[name] for t in mine if name in seen[t.name].measured],
-                unit_of(name),
+                kind.unit,
                 where=where,
-                possible=OUTCOMES[name.rpartition(".")[2]].possible,
+                possible=kind.possible,
             )
-            for name in names
+            for name, kind in kinds.items()
         }
         why_skipped = None if mine else skipped.get(point)
         if why_skipped:
@@ -428,11 +439,33 @@ def asked_outcomes(dataset: Dataset) -> tuple[str, ...]:
 
 def _named_outcomes(dataset: Dataset) -> tuple[str, ...]:
     """The outcomes that the experiment names; one of every host that is named without a host is that of each."""
-    known = _known_outcomes(dataset)
+    known = [*_known_outcomes(dataset), *outcome_kinds(dataset.experiment)]
     named: list[str] = []
     for outcome in dataset.experiment.get("outcomes") or ():
         named += [outcome] if outcome in known else [f"{host}.{outcome}" for host in dataset.hosts]
     return tuple(name for name in dict.fromkeys(named) if name in known)
+
+
+def _metrics(dataset: Dataset) -> tuple[MetricSummary, ...]:
+    """The metrics that other programs hold, and how near the times of what was read are."""
+    found = []
+    for name, about, value in names_of(dataset.experiment):
+        mine = [trial.metrics[name] for trial in dataset.trials if name in trial.metrics]
+        clocks = (
+            (trial.manifest.get("metrics") or {}).get(name.partition(".")[0]) for trial in dataset.trials
+        )
+        found.append(
+            MetricSummary(
+                name,
+                about["source"],
+                value["kind"],
+                value["unit"],
+                about["every_ns"],
+                max((r.after_ns - r.before_ns for one in mine for r in one.readings), default=0),
+                tuple(clock for clock in clocks if clock),
+            )
+        )
+    return tuple(found)
 
 
 def rate_outcome(dataset: Dataset) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 
 from iodyno.analysis import alike
 from iodyno.analysis.host_data import HostData
+from iodyno.analysis.metrics import MetricData
 from iodyno.analysis.readings import Reading
 from iodyno.analysis.records import Part, Record, parts_together
 from iodyno.core.limiter import Perturbation
@@ -27,7 +28,7 @@ class Trial:
     workloads beside had it, by name, with hosts that read no sensors. `clients`: the hosts of a load that
     needs no other end, all of them; of those on one machine only the first is in `hosts`, as it reads the machine for all.
     `members`: the hosts of ends of a load on connections that have several; of those on one machine `hosts` has one for all,
-    `groups` says of which end each is.
+    `groups` says of which end each is. `metrics`: those that other programs hold, by name.
     """
 
     name: str
@@ -49,6 +50,7 @@ class Trial:
     clients: dict[str, HostData] = field(default_factory=dict)
     members: dict[str, HostData] = field(default_factory=dict)
     groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    metrics: Mapping[str, MetricData] = field(default_factory=dict)
 
     @property
     def finished(self) -> bool:

@@ -167,6 +167,7 @@ def view_of(trial: Trial, tier: ClassTier, suspects: Sequence[Suspect] = ()) -> 
                 *_quantiles(times),
                 *_classes(trial, tier),
                 *_limiter(trial, suspects),
+                *_metrics(trial),
             )
             if any(line.values for line in strip.lines)
         ),
@@ -252,6 +253,36 @@ def _limiter(trial: Trial, ranked: Sequence[Suspect]) -> Iterator[Strip]:
                     threshold=criterion.threshold,
                     above=criterion.above,
                 )
+
+
+def _metrics(trial: Trial) -> Iterator[Strip]:
+    """Metrics that other programs hold, a step to each reading."""
+    windows = trial.manifest["windows"]
+    measured = windows["warm_up_ns"], windows["warm_up_ns"] + windows["measured_ns"]
+    load_ns = measured[1] + windows.get("drain_ns", 0)
+    for name, metric in trial.metrics.items():
+        # A reading at the end of the measured window comes some moments after it.
+        steps = [
+            (min(at, measured[1]) if at < measured[1] + metric.every_ns / 2 else at, value)
+            for at, _, value in metric.steps()
+            if 0 <= at <= load_ns
+        ]
+        yield Strip(
+            f"{name} ({metric.source})",
+            "" if metric.unit == "1" else metric.unit,
+            (
+                Line(
+                    name.partition(".")[0],
+                    tuple(at / 1e9 for at, _ in steps),
+                    tuple(value for _, value in steps),
+                    tuple(
+                        "warm_up" if at <= measured[0] else "measured" if at <= measured[1] else "drain"
+                        for at, _ in steps
+                    ),
+                ),
+            ),
+            threshold=metric.full,
+        )
 
 
 def _criteria(limiter: str, role: str) -> list[Criterion]:

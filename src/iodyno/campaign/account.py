@@ -17,7 +17,7 @@ class Account:
     `path`: how the path was shaped for the trial, as asked and as obtained; None: it was left as it is. `settings`: what
     the workload was told, where the trial's own settings do not hold. `bystanders`: the same of the workloads beside, by name.
     `losses`: the clients that were lost on the way, where the trial went on without them. `targets`: what the files and
-    devices of a load on disks are, by host.
+    devices of a load on disks are, by host. `metrics`: clocks of the sources of metrics that have times of their own.
     """
 
     hosts: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -29,6 +29,7 @@ class Account:
     bystanders: dict[str, Account] = field(default_factory=dict)
     losses: list[dict[str, Any]] = field(default_factory=list)
     targets: dict[str, Any] = field(default_factory=dict)
+    metrics: dict[str, Any] = field(default_factory=dict)
 
     def role(self, host: str) -> str:
         """Role of a host, also of one of a bystander's."""

@@ -33,7 +33,7 @@ from iodyno.core.warnings import Warning
 FEED = "feed"
 EVENTS = "events.jsonl"
 LOCK = "lock"
-KINDS = ("begin", "stage", "time_left", "trial", "more", "done", "warning", "look", "end")
+KINDS = ("begin", "stage", "time_left", "trial", "more", "done", "warning", "look", "metric", "end")
 """Kinds of events."""
 SENSORS = frozenset(
     {"cpu_exact", "cpu_times", "disks", "net_devices", "tcp_info", "softnet", "context_switches", "qdisc"}

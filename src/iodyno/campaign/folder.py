@@ -185,6 +185,7 @@ def warning_json(warning: Warning) -> dict[str, str]:
 def _parsed(experiment: Experiment) -> dict[str, Any]:
     content: dict[str, Any] = _plain(asdict(experiment))
     del content["text"], content["traces"]  # what the levels of a trial mean stands with the trial
+    content["metrics"] = {name: source.stored() for name, source in experiment.metrics.items()}
     load_for(experiment).stored(content["workload"], experiment)
     return content
 

@@ -18,6 +18,7 @@ from iodyno.campaign.feed import FedWatcher, Feed, fed, trial_name
 from iodyno.campaign.folder import CampaignFile, hosts_json, warning_json
 from iodyno.campaign.ledger import Entry, Ledger
 from iodyno.campaign.lock import held
+from iodyno.campaign.metric_sources import Row
 from iodyno.campaign.preflight import idle_line, preflight
 from iodyno.campaign.sealed import sealed
 from iodyno.campaign.strategy import Answer, Strategy
@@ -405,9 +406,16 @@ class _Campaign:
             ):
                 self.gone_ahead = asyncio.ensure_future(asyncio.to_thread(self.ahead))
 
+        def keep_metric(row: Row) -> None:
+            writer.add_metric(row)
+            if self.feed:
+                self.feed.event("metric", trial=name, **row)
+
         try:
             try:
-                await carry_out(testbed, name, settings, windows, account, keep, writer.add_profile)
+                await carry_out(
+                    testbed, name, settings, windows, account, keep, writer.add_profile, keep_metric
+                )
             except TrialError as error:
                 failure = self.load.classified(error)
                 if failure.code == "late" and testbed.can_wait_longer:
@@ -437,6 +445,7 @@ class _Campaign:
                 "bystanders": beside(account),
                 "losses": account.losses,
                 "targets": account.targets,
+                **({"metrics": account.metrics} if account.metrics else {}),
             }
             folder = await sealed(writer, manifest)
         except BaseException:

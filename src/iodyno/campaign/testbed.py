@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from iodyno.campaign import left_out, sensors
+from iodyno.campaign.metric_sources import Adapters, check_permission
 from iodyno.campaign.tunables import TestbedTunables
 from iodyno.core.errors import AccessError, IodynoError, PreflightError, TrialError
 from iodyno.core.experiment import Experiment, HostSpec
@@ -76,11 +77,13 @@ class Testbed:
         self._alike: dict[str, list[str]] | None = None
         self.tell: Callable[[str], None] = lambda text: None
         self.tunables = TestbedTunables({}, program, {}, {}, lambda host: (), "")
+        self.adapters = Adapters({}, program, {})
 
     async def __aenter__(self) -> Self:
         """Opens every host and starts an agent on it. Raises AccessError, and PreflightError where CPUs are asked for that it has
         not got.
         """
+        check_permission(self.experiment.metrics)
         for spec in self.experiment.hosts.values():
             if spec.cpus and spec.access in _ON_THIS_MACHINE:
                 _check_cpus(spec, cpus_here())
@@ -99,11 +102,13 @@ class Testbed:
             raise
         self._share_cpus()
         self.tunables = self._tunables()
+        self.adapters = Adapters(self.hosts.accesses, self.program, self._peers)
         return self
 
     async def __aexit__(self, *_: object) -> None:
         """Ends the agents, removes what was made for the hosts; that also when the first is interrupted."""
         try:
+            await self.adapters.close()
             await self._end_agents()
         finally:
             try:
@@ -152,12 +157,14 @@ class Testbed:
         """
         lost = self.volume is not None and self.volume.gone()
         if lost or any(path.gone() for path in self.hosts.paths):
+            await self.adapters.close()
             await self._end_agents()
             await self.tunables.close()
             await self._close_hosts()
             self.hosts = OpenHosts()
             self.hosts = await self._open()
             self.tunables = self._tunables()
+            self.adapters = Adapters(self.hosts.accesses, self.program, self._peers)
         await self._start_again()
 
     async def mend_agents(self) -> None:
@@ -370,16 +377,22 @@ class Testbed:
 
     def _tunables(self) -> TestbedTunables:
         """The tunables of all hosts, each on the device by which it reaches the other end."""
+        # What is set of a host with a kernel of its own is set outside, on the device that carries its data.
+        machines = {**self.hosts.accesses, **self.hosts.observers}
+        return TestbedTunables(
+            machines, self.program, self.cpus, self._peers, self._disks_of, self.experiment.name
+        )
+
+    @property
+    def _peers(self) -> dict[str, str | None]:
+        """By host, the address of the other end."""
         workload = self.experiment.workload
         other = {receiver: sender for sender, receiver in reversed(workload.links)}
         other |= dict(reversed(workload.links))
-        peers = {
+        return {
             name: self.hosts.data_address(other[name], name) if name in other else None
             for name in self.hosts.accesses
         }
-        # What is set of a host with a kernel of its own is set outside, on the device that carries its data.
-        machines = {**self.hosts.accesses, **self.hosts.observers}
-        return TestbedTunables(machines, self.program, self.cpus, peers, self._disks_of, self.experiment.name)
 
     def _disks_of(self, host: str) -> list[str]:
         """The disks under the targets of a host, as far as these are made ready."""

@@ -12,6 +12,7 @@ from typing import Any
 from iodyno.campaign import distributions, observed, rendezvous, skew
 from iodyno.campaign.account import Account
 from iodyno.campaign.job import as_asked, job_of, with_port
+from iodyno.campaign.metric_sources import MetricReadings, Row
 from iodyno.campaign.testbed import Testbed, probe_clocks, together
 from iodyno.core import quantity
 from iodyno.core.asked import asked, load_of
@@ -49,6 +50,7 @@ async def carry_out(
     account: Account,
     on_record: Callable[[str, SentRecord], None],
     on_profile: Callable[[str, Message], None] = lambda host, profile: None,
+    on_metric: Callable[[Row], None] = lambda row: None,
 ) -> None:
     """Executes the trial `name` on the senders and the receivers of the experiment. Raises TrialError."""
     began_ns = time.monotonic_ns()
@@ -65,7 +67,7 @@ async def carry_out(
         for flow in flows:
             await prepared.enter_async_context(flow.load.prepared(flow.testbed, flow.account, flow.asked))
         try:
-            await _load(flows, windows)
+            await _load(flows, windows, on_metric)
         except TrialError as error:
             error.where = as_asked(error.where)
             if gone := await testbed.hosts.missing_device():
@@ -149,11 +151,13 @@ def _beside(
     )
 
 
-async def _load(flows: Sequence[_Flow], windows: Windows) -> None:
+async def _load(flows: Sequence[_Flow], windows: Windows, on_metric: Callable[[Row], None]) -> None:
     """Connections, start, load, results; and what the clocks, the start and the sockets make suspect."""
     main = flows[0]
     await main.testbed.mend_agents()
     before = [await _probe_clocks(flow.testbed, flow.account, "before") for flow in flows]
+    sources, adapters = main.testbed.experiment.metrics, main.testbed.adapters
+    await adapters.get_ready(sources.values())
     for flow in flows:
         await flow.load.get_ready(flow.testbed, flow.account, flow.connections)
     connections = sum(flow.connections for flow in flows)
@@ -168,14 +172,18 @@ async def _load(flows: Sequence[_Flow], windows: Windows) -> None:
     await observed.arm(main.testbed, outside, start_ns)
     left_ns = start_ns - time.monotonic_ns() + windows.load_ns
     every = [(flow, host) for flow in flows for host in flow.account.hosts]
+    metrics = MetricReadings(sources, start_ns, windows, on_metric, adapters.read)
     try:
         silences = {id(flow): _longest_silence_s(flow) for flow in flows}
         results = await together(_result(flow, host, left_ns, silences[id(flow)]) for flow, host in every)
-    except TrialError as error:
-        if error.code == "stalled":
+    except BaseException as error:
+        await metrics.cancel()
+        if isinstance(error, TrialError) and error.code == "stalled":
             for flow in flows:
                 _check_room(flow.testbed, flow.account)
         raise
+    await metrics.end()
+    main.account.metrics = metrics.clocks
     for (flow, host), result in zip(every, results, strict=True):
         flow.account.hosts[host]["result"] = result and _content(result)
     for flow, clocks in zip(flows, before, strict=True):

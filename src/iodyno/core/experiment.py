@@ -11,6 +11,7 @@ from typing import Any, Literal, get_args
 
 from iodyno.core.decision import UntilSpec
 from iodyno.core.factor import Factor
+from iodyno.core.metric_source import MetricSource
 from iodyno.core.noise import NoiseSpec
 from iodyno.core.search import SearchSpec
 from iodyno.core.workload import Level, Workload
@@ -215,6 +216,7 @@ class Experiment:
     of the design's trials. `bystanders`: workloads by name that run beside in every trial, with agents of their own, to see what
     the first one takes from them. `until`: the rule that ends the campaign, block by block. `noise`: how often the levels of a
     noise ladder are repeated. `tunables`: settings of the hosts that hold in every trial, by names such as `server.mtu`.
+    `metrics`: sources of metrics that other programs hold, by name.
 
     `traces`: for a parameter and a level that names a trace, the level with the whole path of its file.
     `notes` are sentences about what the reader decided by itself, to be shown to the user.
@@ -238,6 +240,7 @@ class Experiment:
     until: UntilSpec | None = None
     noise: NoiseSpec | None = None
     tunables: Mapping[str, Level] = field(default_factory=dict)
+    metrics: Mapping[str, MetricSource] = field(default_factory=dict)
     traces: Mapping[tuple[str, Level], str] = field(default_factory=dict)
     text: str = ""
     quick: bool = False

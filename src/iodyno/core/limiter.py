@@ -35,6 +35,7 @@ _RESOURCES: Mapping[str, str] = {
     "application": "pace of the application",
     "generator": "speed of the generator",
     "memory": "memory",
+    "outside_resource": "what the metric tells of",
     "disk_bandwidth": "bytes per second of the disk",
     "disk": "disk speed",
     "queue": "queue",
@@ -85,6 +86,11 @@ LIMITERS: Mapping[str, LimiterKind] = {
             "the same rate with longer or shorter pauses",
         ),
         LimiterKind("memory", "Memory is short.", "the same rate with more memory"),
+        LimiterKind(
+            "outside_resource",
+            "Something outside the hosts is full, by a metric that the experiment names.",
+            "the same rate when there is more of it",
+        ),
         LimiterKind(
             "disk_bandwidth",
             "Storage moves no more bytes.",

@@ -25,7 +25,7 @@ _NOT_GIVEN = ("_from_cache_ratio", "server_cached_ratio")
 class OutcomeKind:
     """One outcome. Its name carries its unit; `per_host` outcomes are prefixed `client.`, `server.`, ...
 
-    `of_trial`: it also stands without a host.
+    `of_trial`: it also stands without a host. `own`: of a metric that another program holds, `counter` or `gauge`.
     """
 
     name: str
@@ -34,6 +34,7 @@ class OutcomeKind:
     per_host: bool = False
     of_trial: bool = False
     better: Literal["higher", "lower", "none"] = "none"
+    own: str = ""
 
     @property
     def possible(self) -> tuple[float | None, float | None]:
@@ -41,6 +42,8 @@ class OutcomeKind:
 
         Other tasks may give way to a load, and so have less than their background: what they take has no lower end.
         """
+        if self.own:
+            return (0.0 if self.own == "counter" else None), None
         if self.name.endswith(_NOT_GIVEN):
             return None, 1.0
         whole = 1.0 if self.unit == "1" and self.name.startswith(_SHARES) else None

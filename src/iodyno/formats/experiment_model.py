@@ -224,6 +224,7 @@ class TopSection(Section):
     factors: Any = Field(None, description="Parameters of the workload, and tunables, that are varied.")
     design: Any = Field(None, description="Which points are visited, how often and in which order.")
     windows: Any = Field(None, description="Lengths of the windows of a trial.")
+    metrics: Any = Field(None, description="Metrics that other programs hold, by source.")
     outcomes: list[Annotated[str, LINE]] = Field(
         [], description="Outcomes to show; `HOST.` before those of each host. Left out: rate and cost."
     )

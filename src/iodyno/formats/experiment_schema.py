@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pydantic import BaseModel
 
 from iodyno.core.outcome import BYSTANDER_NAME, OF_BYSTANDER, OUTCOMES
-from iodyno.formats import explain_section, tunable_sections
+from iodyno.formats import explain_section, metrics_section, tunable_sections
 from iodyno.formats.design_section import DesignSection
 from iodyno.formats.experiment_model import (
     HOST_SECTIONS,
@@ -91,6 +91,7 @@ def experiment_schema() -> Json:
         "limits": reference(LimitsSection),
         "search": reference(SearchSection),
         "explain": explain_section.schema_of_explain(),
+        "metrics": metrics_section.schema_of_metrics(),
         "outcomes": {
             "type": "array",
             "uniqueItems": True,
@@ -99,6 +100,7 @@ def experiment_schema() -> Json:
                     {"enum": list(outcomes)},
                     {"type": "string", "pattern": rf"^{BYSTANDER_NAME.pattern}\.({'|'.join(OF_BYSTANDER)})$"},
                     {"type": "string", "pattern": rf"^{HOST_NAME}\.({per_host})$"},
+                    {"type": "string", "pattern": rf"^{HOST_NAME}\.[a-z][a-z0-9_]*$"},
                 ]
             },
         },

@@ -13,6 +13,7 @@ from iodyno.core.decision import UntilSpec, bind
 from iodyno.core.experiment import Experiment, HostSpec, Limits, Windows, WorkloadSpec
 from iodyno.core.factor import VARIANT, Factor
 from iodyno.core.invalid import found, invalid
+from iodyno.core.metric_source import MetricSource
 from iodyno.core.outcome import BYSTANDER_NAME, OF_SEVERAL, bystander_names
 from iodyno.core.tunable import ALL
 from iodyno.core.workload import Level, Workload
@@ -31,6 +32,7 @@ from iodyno.formats import experiment_model as model
 from iodyno.formats import section_values as values
 from iodyno.formats.explain_section import explained
 from iodyno.formats.host_groups import NUMBER
+from iodyno.formats.metrics_section import mistake_of_metric, read_metrics
 from iodyno.formats.mistakes import Path, unknown
 from iodyno.formats.outcome_names import mistake_of
 from iodyno.formats.reading import Reading
@@ -71,7 +73,8 @@ class ExperimentReading(Reading):
         design = self.section(design_section.DesignSection, self.plain.get("design"), ("design",))
         windows = self.section(model.WindowsSection, self.plain.get("windows"), ("windows",))
         limits = self.section(model.LimitsSection, self.plain.get("limits"), ("limits",))
-        outcomes = self.outcomes(workload)
+        metrics = read_metrics(self, windows)
+        outcomes = self.outcomes(workload, metrics)
         until = self.until(top, workload, factors)
         explain = explained(self, described, factors)
         if windows is not None:
@@ -95,6 +98,7 @@ class ExperimentReading(Reading):
             hosts=hosts,
             workload=named_traces.settled(workload, traces),
             tunables=tunables,
+            metrics=metrics,
             factors=tuple(factors.values()),
             design=spec,
             windows=Windows(windows.warm_up, windows.measured, windows.drain, windows.interval),
@@ -283,7 +287,7 @@ class ExperimentReading(Reading):
                     where, f"window cannot be used with {one}: expected window alone, or the two buffers"
                 )
 
-    def outcomes(self, workload: WorkloadSpec | None) -> tuple[str, ...]:
+    def outcomes(self, workload: WorkloadSpec | None, metrics: Mapping[str, MetricSource]) -> tuple[str, ...]:
         """The outcomes named, or rate and cost at both ends when none is."""
         named = self.plain.get("outcomes")
         if not isinstance(named, list) or not named:
@@ -301,7 +305,10 @@ class ExperimentReading(Reading):
             known_ends = workload is not None and {*workload.ends} <= {*self.host_names}
             if name in OF_SEVERAL and not known_ends:
                 continue  # Which hosts an end has is what is wrong already.
-            if text := mistake_of(name, self.host_names, beside=beside, known=known, groups=groups):
+            text = mistake_of_metric(name, self.plain.get("metrics"), metrics)
+            if text is None:
+                text = mistake_of(name, self.host_names, beside=beside, known=known, groups=groups)
+            if text:
                 what, _, allowed = text.partition("expected ")
                 self.note(("outcomes", index), f"{what}expected as above" if allowed in listed else text)
                 listed |= {allowed} - {""}

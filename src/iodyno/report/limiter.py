@@ -69,8 +69,13 @@ def sentence(finding: Finding) -> str:
     suspect = finding.verdict.suspect or next(iter(finding.verdict.ranked), None)
     shown = [proof.why] if proof else []
     if suspect is not None and suspect.name == finding.name:
-        shown += [f"{evidence.signal} {_value(evidence)}" for evidence in suspect.evidence]
+        shown += [f"{_signal(evidence)} {_value(evidence)}" for evidence in suspect.evidence]
     return f"{said} ({'; '.join(shown)})" if shown else said
+
+
+def _signal(evidence: Evidence) -> str:
+    """A signal, of a metric that another program holds with its source."""
+    return f"{evidence.signal} ({evidence.source})" if " " in evidence.source else evidence.signal
 
 
 def blind(finding: Finding) -> bool:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from iodyno.analysis.compare import FEW
 from iodyno.analysis.cpu_classes import TIER_NOTES
-from iodyno.analysis.results import CampaignSummary
+from iodyno.analysis.results import CampaignSummary, MetricSummary
 from iodyno.core.factor import parameter_of
 from iodyno.core.quantity import counted
 from iodyno.loads.base.report import load_of
@@ -19,6 +19,8 @@ _CYCLES = {
     "pmu": "tier pmu: hardware counters",
     "tsc": "tier tsc: busy time x the rate of the time-stamp counter, reference cycles",
 }
+
+_MADE = {"counter": "its rate", "gauge": "its mean"}
 
 
 def method_rows(summary: CampaignSummary) -> list[tuple[str, str]]:
@@ -42,6 +44,10 @@ def _rows(summary: CampaignSummary) -> Iterator[tuple[str, str]]:
         "CPU time",
         f"{TIER_NOTES[summary.accounting.tier]}{why}; the idle machine's background is subtracted from costs",
     )
+    sources: dict[str, list[MetricSummary]] = {}
+    for metric in summary.metrics:
+        sources.setdefault(metric.name.partition(".")[0], []).append(metric)
+    yield "Metrics", "; ".join(map(_of_source, sources.values()))
     yield "Cycles", _CYCLES.get(summary.tier, summary.tier)
     yield (
         "Times of operations",
@@ -59,6 +65,22 @@ def _rows(summary: CampaignSummary) -> Iterator[tuple[str, str]]:
     yield "Changes", changes_note(summary)
     yield "They assume", _listed(text for found in asked for text in found.assumptions)
     yield "The instrument", observer_note(summary, parts=True)
+
+
+def _of_source(metrics: Sequence[MetricSummary]) -> str:
+    """Where metrics of one source come from, what is made of them, and how well their times are known."""
+    first = metrics[0]
+    names = ", ".join(f"{one.name} ({_MADE[one.kind]})" for one in metrics)
+    text = f"{names} of {first.source}, read every {quantity(first.every_ns, 'ns')}"
+    if first.clocks:
+        error_ns, offset_ns = max(clock["error_ns"] for clock in first.clocks), first.clocks[-1]["offset_ns"]
+        where = "ahead of" if offset_ns >= 0 else "behind"
+        return (
+            f"{text}, its clock {quantity(abs(offset_ns), 'ns')} {where} the lab's, known to"
+            f" {quantity(error_ns, 'ns')} by {first.clocks[-1]['by']}"
+        )
+    within_ns = max(one.within_ns for one in metrics)
+    return f"{text} by the lab, each value of a time known to {quantity(within_ns / 2, 'ns')}"
 
 
 def changes_note(summary: CampaignSummary) -> str:

@@ -151,10 +151,12 @@ def _of_outcomes(summary: CampaignSummary, names: Sequence[str], title: str, uni
     factors = _factor_columns(summary, layout, everything=True)
     ordered = [point for _, points in sections(summary, layout) for point in points]
     scales = {name: _shared_scale(ordered, name) for name in names}
+    sources = {metric.name: metric.source for metric in summary.metrics}
     columns = [Column(SHORT.get(name, name.replace("_", " "))) for name in factors]
     for name in names:
         host, _, outcome = name.rpartition(".")
-        columns.append(Column(outcome_name(outcome), host, scales[name].unit))
+        hint = f"{scales[name].unit}, of {sources[name]}" if name in sources else scales[name].unit
+        columns.append(Column(outcome_name(outcome), host, hint))
     rows = tuple(
         (
             *(level_cell(point, factor) for factor in factors),
@@ -299,8 +301,9 @@ def _of_point(point: PointSummary, name: str, scale: Scale | None = None, *, uni
 
 
 def _shared_scale(points: Sequence[PointSummary], name: str) -> Scale:
-    values = [e.estimate for point in points if (e := point.outcomes.get(name)) and e.estimate is not None]
-    return scale_of(max(map(abs, values), default=0.0), unit_of(name), name)
+    found = [estimate for point in points if (estimate := point.outcomes.get(name))]
+    values = [estimate.estimate for estimate in found if estimate.estimate is not None]
+    return scale_of(max(map(abs, values), default=0.0), unit_of(name, found), name)
 
 
 def _outcomes(summary: CampaignSummary) -> list[str]:

@@ -24,7 +24,7 @@ def void(point: PointSummary, host: str) -> bool:
 def is_void(point: PointSummary, outcome: str) -> bool:
     """Tell whether the outcome, with its host, is a cost of which nothing is claimed at the point."""
     host, _, name = outcome.rpartition(".")
-    return bool(host) and OUTCOMES[name].unit in _COSTS and void(point, host)
+    return bool(host) and name in OUTCOMES and OUTCOMES[name].unit in _COSTS and void(point, host)
 
 
 def points_not_void(summary: CampaignSummary, host: str) -> tuple[PointSummary, ...]:

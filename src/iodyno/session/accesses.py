@@ -223,16 +223,21 @@ async def _open_exec(hosts: OpenHosts, specs: Sequence[HostSpec], cpus: Cpus) ->
     """What the file names runs on the lab's machine: who brings the file does not decide that alone."""
     from iodyno.hosts.exec import ExecAccess
 
-    allowed = [name for name in os.environ.get(ALLOWED, "").split(",") if name]
     for spec in specs:
         command = [word.replace(HOST_NAME, spec.name) for word in spec.options["command"]]
-        if command[0] not in allowed:
-            raise AccessError(
-                f"its access runs `{command[0]}` on this machine, and the experiment file may be somebody else's",
-                where=f"host {spec.name}",
-                advice=f"read its `command`, then set {ALLOWED}={','.join([*allowed, command[0]])}",
-            )
+        refuse_program(command[0], f"host {spec.name}", "its access")
         hosts.accesses[spec.name] = ExecAccess(spec.name, command, spec.options, spec.address, spec.cpus)
+
+
+def refuse_program(program: str, where: str, what: str) -> None:
+    """Raises AccessError where `what` the experiment file says runs a program that the user has not allowed."""
+    allowed = [name for name in os.environ.get(ALLOWED, "").split(",") if name]
+    if program not in allowed:
+        raise AccessError(
+            f"{what} runs `{program}` on this machine, and the experiment file may be somebody else's",
+            where=where,
+            advice=f"read its `command`, then set {ALLOWED}={','.join([*allowed, program])}",
+        )
 
 
 async def _open_engine(hosts: OpenHosts, specs: Sequence[HostSpec], cpus: Cpus) -> None:
@@ -282,7 +287,7 @@ OPENERS: Mapping[str, Opener] = {
 
 _ON_THIS_MACHINE = ("local", "netns")
 ALLOWED = "IODYNO_EXEC"
-"""Variable of the environment with the programs that access exec may run, separated by commas."""
+"""Variable of the environment with the programs that a command of an experiment file may run, separated by commas."""
 
 
 async def open_hosts(

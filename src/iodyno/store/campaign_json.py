@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, NotRequired
+from typing import Annotated, Any, Literal, NotRequired
 
 from pydantic import Field, FiniteFloat
 from typing_extensions import TypedDict  # that of Python 3.11 does not tell pydantic what is required
@@ -110,6 +110,23 @@ class SearchFor(TypedDict, total=False):
     goal: Table | None
 
 
+class MetricValue(TypedDict):
+    """A value of a source of metrics, with the unit of the outcome that it is."""
+
+    kind: Literal["counter", "gauge"]
+    unit: str
+    full: NotRequired[FiniteFloat | None]
+
+
+class MetricSource(TypedDict):
+    """A source of metrics that another program holds."""
+
+    source: str
+    every_ns: int
+    dated: bool
+    values: dict[str, MetricValue]
+
+
 class Experiment(TypedDict):
     """The experiment as it was read from its file."""
 
@@ -126,6 +143,7 @@ class Experiment(TypedDict):
     until: NotRequired[Table | None]
     noise: NotRequired[Table | None]
     tunables: NotRequired[dict[str, Level] | None]
+    metrics: NotRequired[dict[str, MetricSource] | None]
     hosts: NotRequired[dict[str, Table] | None]
     notes: NotRequired[list[str] | None]
 

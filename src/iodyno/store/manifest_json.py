@@ -378,6 +378,14 @@ class Bystander(TypedDict):
     hosts: dict[str, End]
 
 
+class MetricClock(TypedDict):
+    """Clock of a source of metrics less the lab's wall clock, known to within `error_ns`, and `by` what."""
+
+    offset_ns: int
+    error_ns: NonNegativeInt
+    by: str
+
+
 class Part(TypedDict):
     """A Parquet file of the trial."""
 
@@ -411,6 +419,7 @@ class Manifest(TypedDict):
     path: NotRequired[Table | None]
     targets: NotRequired[dict[str, Table] | None]
     losses: NotRequired[list[Loss] | None]
+    metrics: NotRequired[dict[str, MetricClock] | None]
     bystander: NotRequired[Bystander | None]
     bystanders: NotRequired[dict[str, Bystander] | None]
     parts: dict[str, Part]

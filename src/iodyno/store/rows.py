@@ -15,7 +15,7 @@ from pathlib import Path
 import duckdb
 
 from iodyno.store.engine import connect, listed, name, quoted
-from iodyno.store.schema import HISTOGRAM_LAYOUT, PARTS, part_file
+from iodyno.store.schema import HISTOGRAM_LAYOUT, OPTIONAL, PARTS, part_file
 
 _LONGEST_LINE_BYTES = (16 << 20) + (64 << 10)
 """A message of the longest that the wire carries, with what stands around it here; twice that is the engine's buffer."""
@@ -35,18 +35,24 @@ _PLACE = 'host, "index", "window"'
 _READINGS = f"SELECT {_PLACE}, unnest(record.sensors) AS reading FROM records"
 
 
-def write_parts(folder: Path, records: Sequence[str], stacks: Sequence[str]) -> dict[str, int]:
-    """Writes every part of a trial into `folder`, and gives the rows of each.
+def write_parts(
+    folder: Path, records: Sequence[str], stacks: Sequence[str], metrics: Sequence[str] = ()
+) -> dict[str, int]:
+    """Writes every part of a trial into `folder`, and gives the rows of each; of one that is optional only where it has any.
 
     `records` are files with an object a line: `host`, `operation` (what its service times are of) and `record`, a message of
-    the wire; those of `stacks` have the columns of that part. Raises OSError when the disk cannot take the parts, or a line is
-    not what is written here.
+    the wire; those of `stacks` and `metrics` have the columns of that part. Raises OSError when the disk cannot take the parts,
+    or a line is not what is written here.
     """
     rows = {}
     try:
         with _engine().cursor() as engine:
+            as_they_are = {"stacks": stacks, "metrics": metrics}
             for part, columns in PARTS.items():
-                whole = f"({_query(part, records, stacks)})"
+                if part in OPTIONAL and not as_they_are[part]:
+                    continue
+                lines = as_they_are.get(part)
+                whole = f"({_query(part, records) if lines is None else f'FROM {_lines(lines, columns)}'})"
                 typed = ", ".join(
                     f"{name(column)}::{kind} AS {name(column)}" for column, kind in columns.items()
                 )
@@ -78,9 +84,7 @@ def _as_of_the_system(error: duckdb.Error) -> OSError:
     return OSError(str(error).splitlines()[0])
 
 
-def _query(part: str, records: Sequence[str], stacks: Sequence[str]) -> str:
-    if part == "stacks":
-        return f"SELECT * FROM {_lines(stacks, PARTS[part])}"
+def _query(part: str, records: Sequence[str]) -> str:
     keys, rows = _OF_RECORDS[part]
     columns = {
         "host": "VARCHAR",

@@ -88,9 +88,21 @@ PARTS: Mapping[str, Mapping[str, str]] = {
         "modules": "VARCHAR[]",
         "count": "BIGINT",
     },
+    # One row per reading of a metric that another program holds, where the experiment names any: between two times of the
+    # lab's monotonic clock since the load began; without `value` it is `missing`.
+    "metrics": {
+        "source": "VARCHAR",
+        "metric": "VARCHAR",
+        "before_ns": "BIGINT",
+        "after_ns": "BIGINT",
+        "value": "DOUBLE",
+        "missing": "VARCHAR",
+    },
 }
 """Columns of each part of a trial with their types, as DuckDB names them; the file is `<part>.parquet`. Only `missing` may be
-null."""
+null, and a `value` that is missing."""
+OPTIONAL = frozenset({"metrics"})
+"""Parts that a trial without rows of them has no file of."""
 
 
 def part_file(part: str) -> str:

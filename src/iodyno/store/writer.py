@@ -18,7 +18,7 @@ from typing import Any
 
 from iodyno.core.errors import StoreError
 from iodyno.store.files import sync_folder, write_file
-from iodyno.store.schema import MANIFEST, PARTIAL, PARTS, SCHEMA_VERSION, part_file
+from iodyno.store.schema import MANIFEST, PARTIAL, SCHEMA_VERSION, part_file
 from iodyno.store.seal import sealed
 from iodyno.store.spool import Spool
 
@@ -37,6 +37,7 @@ class TrialWriter:
         self._partial = parent / f"{PARTIAL}{name}"
         self._records = Spool(self._partial)
         self._stacks = Spool(self._partial)
+        self._metrics = Spool(self._partial)
         with self._writing():
             parent.mkdir(parents=True, exist_ok=True)
             _remove(self._partial)
@@ -63,6 +64,11 @@ class TrialWriter:
                 row["modules"] = [modules[index] for index in stack["frames"]]
                 self._stacks.add(json.dumps(row).encode())
 
+    def add_metric(self, row: Mapping[str, Any]) -> None:
+        """Adds a reading of a metric that another program holds, with the columns of that part."""
+        with self._writing():
+            self._metrics.add(json.dumps(row, allow_nan=False).encode())
+
     def seal(self, manifest: Mapping[str, Any]) -> Path:
         """Finishes the trial and returns its folder. Adds `parts` and `schema_version` to the manifest.
 
@@ -72,15 +78,15 @@ class TrialWriter:
         from iodyno.store.rows import write_parts
 
         with self._writing():
-            rows = write_parts(self._partial, self._records.files(), self._stacks.files())
+            rows = write_parts(self._partial, *(each.files() for each in self._spools))
             self._close()
-            files = [self._partial / part_file(part) for part in PARTS]
+            files = [self._partial / part_file(part) for part in rows]
             # Side by side: a disk takes all of them in the time of one.
             with ThreadPoolExecutor(len(files), "store") as hands:
                 digests = list(hands.map(_on_disk, files))
             parts = {
                 file.name: {"sha256": digest, "bytes": file.stat().st_size, "rows": rows[part]}
-                for part, file, digest in zip(PARTS, files, digests, strict=True)
+                for part, file, digest in zip(rows, files, digests, strict=True)
             }
             complete = {"schema_version": SCHEMA_VERSION} | dict(manifest) | {"parts": parts}
             # It also puts the folder on the disk, with the names of all files in it.
@@ -95,8 +101,12 @@ class TrialWriter:
         shutil.rmtree(self._partial, ignore_errors=True)
 
     def _close(self) -> None:
-        self._records.close()
-        self._stacks.close()
+        for spool in self._spools:
+            spool.close()
+
+    @property
+    def _spools(self) -> tuple[Spool, ...]:
+        return self._records, self._stacks, self._metrics
 
     @contextmanager
     def _writing(self) -> Iterator[None]:

@@ -19,6 +19,7 @@ from typing import Any, Literal
 from iodyno.campaign.feed import is_alive
 from iodyno.core.errors import StoreError
 from iodyno.core.factor import parameter_of
+from iodyno.core.metric_source import names_of
 from iodyno.loads.base.workloads import workload_of_stored
 from iodyno.watch import stored
 from iodyno.watch.facts import STATISTICS, Cutter, Sample
@@ -73,6 +74,7 @@ class Board:
         self.samples: deque[Sample] = deque(maxlen=_KEPT_SAMPLES)
         self.totals = Totals()
         self.lag_s: float | None = None
+        self._metrics: dict[str, list[tuple[int, float]]] = {}
         self._feed_behind_s: float | None = None
         self._cutter = Cutter()
         self._follower = Follower(folder)
@@ -134,10 +136,25 @@ class Board:
                 "current": self.current,
                 "warnings": self.progress.warnings[-20:],
                 "look": self.progress.look,
+                "metrics": self.metrics(),
                 "lost": self.progress.lost,
                 "now_s": self.now_s(),
                 "statistics": [statistic.as_json() for statistic in STATISTICS],
             }
+
+    def metrics(self) -> list[dict[str, Any]]:
+        """What metrics of other programs were when they were last read in the trial under way; of a counter, its rate."""
+        found = []
+        for name, about, value in names_of(self.header.get("experiment") or {}):
+            last = self._metrics.get(name, [])
+            shown = last[-1][1] if last else None
+            if value["kind"] == "counter":
+                shown = (
+                    (last[1][1] - last[0][1]) / (last[1][0] - last[0][0]) * 1e9 if len(last) == 2 else None
+                )
+            if shown is not None:
+                found.append({"name": name, "source": about["source"], "unit": value["unit"], "value": shown})
+        return found
 
     def trial_list(self) -> list[dict[str, Any]]:
         """Every trial that has begun, by its beginning."""
@@ -240,6 +257,8 @@ class Board:
                 progress.warnings.append(f"{line['where'] + ': ' if line['where'] else ''}{line['text']}")
             case "look":
                 progress.look = f"{line['rule']}: {line['answer']} after {line['trials']} trials"
+            case "metric":
+                self._take_metric(line)
             case "end":
                 progress.phase, progress.how, progress.lost = "ended", str(line["how"]), int(line["lost"])
                 progress.stage = ""
@@ -262,7 +281,16 @@ class Board:
             "status": "running", "reason": None, "start_s": at_s, "length_s": 0.0, "warnings": [], "label": self.label(line),
         }  # fmt: skip
         self.current, self.samples = name, deque(maxlen=_KEPT_SAMPLES)
+        self._metrics = {}
         self._say("trials", [self.trials[name]])
+
+    def _take_metric(self, line: Mapping[str, Any]) -> None:
+        if line["value"] is None:
+            return
+        last = self._metrics.setdefault(f"{line['source']}.{line['metric']}", [])
+        at_ns = (line["before_ns"] + line["after_ns"]) // 2
+        if not last or at_ns > last[-1][0]:
+            last[:] = [*last[-1:], (at_ns, float(line["value"]))]
 
     def _end_trial(self, line: Mapping[str, Any]) -> None:
         name = str(line["trial"])

@@ -83,6 +83,12 @@ def _campaign(board: Board) -> Iterator[Metric]:
         yield GaugeMetricFamily(
             "iodyno_left_seconds", "Time left of the campaign.", state["left_s"], unit="seconds"
         )
+    outside = GaugeMetricFamily(
+        "iodyno_metric", "Metrics of other programs; of counters the rate.", labels=["name", "source", "unit"]
+    )
+    for each in board.metrics():
+        outside.add_metric([each["name"], each["source"], each["unit"]], each["value"])
+    yield outside
     if board.lag_s is not None:
         text = "From the arrival of a record at the lab to its arrival here, less that of the line that came soonest."
         yield GaugeMetricFamily("iodyno_lag_seconds", text, board.lag_s, unit="seconds")

@@ -61,6 +61,8 @@ def frame(board: Board) -> RenderableType:
         parts.append(_trial_line(board, shown))
         if samples:
             parts += [_hosts(samples), Text(), *_latency(samples)]
+        if metrics := [f"{each['name']} {amount(each['value'], each['unit'])}" for each in board.metrics()]:
+            parts.append(Text(", ".join(metrics), no_wrap=True, overflow="ellipsis"))
         parts += [
             Text(f"warning: {warning}", no_wrap=True, overflow="ellipsis")
             for warning in board.progress.warnings[-1:]

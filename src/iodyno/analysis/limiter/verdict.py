@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from statistics import fmean, median
 
-from iodyno.analysis.limiter import signals, storage_signals
+from iodyno.analysis.limiter import outside, signals, storage_signals
 from iodyno.analysis.limiter.rules import RULES, Criterion, Rule
 from iodyno.analysis.limiter.signals import NEVER, Signal, View
 from iodyno.analysis.limiter.storage_rules import ALONE, RULES_OF_STORAGE
@@ -30,7 +30,17 @@ def of_trial(trial: Trial) -> Verdict:
     if found is None:
         return Verdict(UNKNOWN, unseen=("the trial has not two ends with records",))
     ends = {role: view.host.name for role in _roles(trial) if (view := View.of(trial, role))}
-    return of_signals(found, ends, rules_of(trial))
+    return of_signals(found, ends, rules_of(trial), _outside(trial))
+
+
+def _outside(trial: Trial) -> Sequence[Suspect]:
+    """What metrics that other programs hold say of the intervals of the measured window."""
+    end = trial.end("send") or trial.end("receive")
+    if end is None or not end.records or not trial.metrics:
+        return ()
+    start = end.records[0].begin_ns
+    spans = ((record.begin_ns - start, record.end_ns - start) for record in end.measured)
+    return tuple(outside.suspects(trial.metrics, spans))
 
 
 def rules_of(trial: Trial) -> tuple[Rule, ...]:
@@ -58,10 +68,13 @@ def signals_of(trial: Trial) -> dict[str, Signal] | None:
 
 
 def of_signals(
-    found: Mapping[str, Signal], ends: Mapping[str, str], rules: Sequence[Rule] = RULES
+    found: Mapping[str, Signal],
+    ends: Mapping[str, str],
+    rules: Sequence[Rule] = RULES,
+    outside: Sequence[Suspect] = (),
 ) -> Verdict:
-    """Judge what limits, by signals named with their host. `ends`: the host of each role."""
-    suspects: list[Suspect] = []
+    """Judge what limits, by signals named with their host. `ends`: the host of each role; `outside`: suspects besides."""
+    suspects: list[Suspect] = [*outside]
     unseen: list[tuple[str, str]] = []
     looks: dict[tuple[str, int], _Look] = {}
     # An interval of which not everything is known does not speak for anything: it is one of the measured window all the same.

@@ -356,7 +356,7 @@ function showState() {
   $("phase").textContent = phases[state.phase];
   const all = Math.max(state.planned, state.finished + state.failed, 1);
   $("progress").max = all; $("progress").value = state.finished + state.failed;
-  $("counts").textContent = [`${state.finished} of ${all} trials`, state.failed && `${state.failed} failed`, state.phase === "running" && state.left_s !== null && `${minutes(Math.max(0, state.left_s - (now() - state.now_s)))} left`, state.look, state.lost && `${state.lost} lines of the feed were lost`].filter(Boolean).join(", ");
+  $("counts").textContent = [`${state.finished} of ${all} trials`, state.failed && `${state.failed} failed`, state.phase === "running" && state.left_s !== null && `${minutes(Math.max(0, state.left_s - (now() - state.now_s)))} left`, state.look, ...state.metrics.map(m => `${m.name} ${m.value.toPrecision(3)} ${m.unit}`), state.lost && `${state.lost} lines of the feed were lost`].filter(Boolean).join(", ");
   $("warnings").hidden = !state.warnings.length;
   $("warnings").firstElementChild.textContent = `${state.warnings.length} warning${state.warnings.length === 1 ? "" : "s"}`;
   $("warnings").lastElementChild.replaceChildren(...state.warnings.map(text => { const item = document.createElement("li"); item.textContent = text; return item; }));

@@ -114,6 +114,8 @@ def _server() -> Iterator[dict[str, object]]:
         config.write_text(
             f"ListenAddress 127.0.0.1:{port}\nHostKey {folder}/host\nAuthorizedKeysFile {folder}/user.pub\nPidFile none\n"
             "StrictModes no\nUsePAM no\nPasswordAuthentication no\nKbdInteractiveAuthentication no\n"
+            # As of a shell in a shell: bash reads no start-up file, whose cost would be that of this machine's account.
+            "SetEnv SHLVL=1\n"
         )
         Path("/run/sshd").mkdir(exist_ok=True, mode=0o755)
         server = subprocess.Popen([_SSHD, "-D", "-E", folder / "log", "-f", config])

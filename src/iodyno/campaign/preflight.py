@@ -19,7 +19,7 @@ from iodyno.campaign import rendezvous
 from iodyno.campaign.account import Account
 from iodyno.campaign.job import as_asked, job_of, submission, with_port
 from iodyno.campaign.preflight_lines import Check, Line, congestion_line, line, mib, or_unknown
-from iodyno.campaign.testbed import Testbed, path_of
+from iodyno.campaign.testbed import Testbed, path_of, together
 from iodyno.campaign.trial import carry_out
 from iodyno.core.asked import load_of
 from iodyno.core.design import Design
@@ -200,19 +200,26 @@ def _rings(testbed: Testbed, settings: list[dict[str, Level]]) -> Iterator[Check
 async def _refused(testbed: Testbed, settings: list[dict[str, Level]]) -> list[Check]:
     """Ask the agents of the hosts what they would refuse there, as their kernels lack it."""
     wrong: dict[tuple[str, str], None] = {}
-    for host, role in load_for(testbed.experiment).roles(testbed.experiment, settings[0]).items():
-        # What a host does for itself every kernel has; an agent in a sandbox or a guest is asked nothing else while it serves.
-        if (
-            role not in ("send", "receive")
-            or testbed.observers
-            or testbed.experiment.hosts[host].access == "simulated"
-        ):
-            continue
+
+    async def of(host: str, role: str) -> tuple[str, list[refusals.Refusal | None]]:
         jobs = {json.dumps(_job(testbed, host, role, point)): None for point in settings}
         access = testbed.hosts.accesses[host]
-        for refusal in await refusals.there(access, testbed.program, list(map(json.loads, jobs))):
-            if refusal:
-                wrong[f"{as_asked(f'host {host}: {refusal.key}')}: {refusal.what}", refusal.advice] = None
+        return host, await refusals.there(access, testbed.program, list(map(json.loads, jobs)))
+
+    roles = load_for(testbed.experiment).roles(testbed.experiment, settings[0])
+    # What a host does for itself every kernel has; an agent in a sandbox or a guest is asked nothing else while it serves; hosts
+    # of one end on one machine have the same kernel.
+    asked = [
+        of(host, role)
+        for host, role in roles.items()
+        if role in ("send", "receive")
+        and not testbed.observers
+        and testbed.experiment.hosts[host].access != "simulated"
+        and testbed.leads(host)
+    ]
+    for host, refused in await together(asked):
+        for refusal in filter(None, refused):
+            wrong[f"{as_asked(f'host {host}: {refusal.key}')}: {refusal.what}", refusal.advice] = None
     return [line("load", False, what, advice) for what, advice in wrong]
 
 

@@ -1,7 +1,8 @@
-"""Memory and CPU time that the lab itself takes for each host, and how long many hosts take to be opened.
+"""Memory and CPU time that the lab, and the clients by which it reaches hosts, take for each; how long many take to be opened.
 
 Simulated hosts are those of a lab whose hosts cost it nothing else; ssh is to one server on loopback, where each host is also a
-client on the lab's machine, and the agents share its CPUs with the lab.
+client on the lab's machine, and the agents share its CPUs with the lab. Memory of clients is what each has for itself, and its
+part of what they share.
 """
 
 from __future__ import annotations
@@ -57,10 +58,14 @@ async def _row(access: str, count: int, options: dict[str, object]) -> dict[str,
     hosts = {name: HostSpec(name, access, options) for name in (*clients, "server")}
     workload = WorkloadSpec("stream", clients, ("server",), groups={"client": clients})
     experiment = Experiment("bench", "", hosts, workload, (), profile_hz=0)
-    rss, began, cpu = _rss(), time.monotonic(), _cpu_s()
+    log = Path(str(options["identity_file"])).with_name("log") if access == "ssh" else None
+    rss, began, cpu, logins = _rss(), time.monotonic(), _cpu_s(), _logins(log)
     async with _opened(experiment) as testbed:
         opened_s, opened_cpu = time.monotonic() - began, _cpu_s() - cpu
         held = _rss() - rss
+        logins = _logins(log) - logins
+        processes = [found for each in testbed.sessions.values() if (found := each.process_id)]
+        to_open = _of_clients(processes)
         cpu = _cpu_s()
         await asyncio.sleep(_IDLE_S)
         idle = (_cpu_s() - cpu) / _IDLE_S
@@ -71,6 +76,7 @@ async def _row(access: str, count: int, options: dict[str, object]) -> dict[str,
 
         await carry_out(testbed, "t", experiment.settings({}), _WINDOWS, account, count_record)
         trial = _cpu_s() - cpu
+        through_trial = _of_clients(processes)
         skew = (account.start or {}).get("skew_ns")
     return {
         "access": access,
@@ -80,6 +86,12 @@ async def _row(access: str, count: int, options: dict[str, object]) -> dict[str,
         "lab_kib_per_host": round(held / 1024 / count),
         "lab_cpu_idle_us_per_host_s": round(1e6 * idle / count),
         "lab_cpu_trial_ms_per_host": round(1e3 * trial / count, 2),
+        "logins_per_host": round(logins / (count + 1), 2),
+        "client_kib_per_host": round(to_open[1] / (count + 1)),
+        "client_cpu_to_open_ms_per_host": round(1e3 * to_open[0] / (count + 1), 1),
+        "client_cpu_idle_and_trial_ms_per_host": round(
+            1e3 * (through_trial[0] - to_open[0]) / (count + 1), 1
+        ),
         "records": records[0],
         "start_skew_us": None if skew is None else round(skew / 1e3),
     }
@@ -100,6 +112,21 @@ def _cpu_s() -> float:
     return used.ru_utime + used.ru_stime
 
 
+def _of_clients(ids: list[int]) -> tuple[float, int]:
+    """CPU seconds and KiB of the processes on this machine by which hosts are reached."""
+    seconds, kib = 0.0, 0
+    for process in ids:
+        fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+        seconds += (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        rollup = Path(f"/proc/{process}/smaps_rollup").read_text()
+        kib += int(next(line.split()[1] for line in rollup.splitlines() if line.startswith("Pss:")))
+    return seconds, kib
+
+
+def _logins(log: Path | None) -> int:
+    return log.read_text().count("Accepted publickey") if log else 0
+
+
 @contextlib.contextmanager
 def _server() -> Iterator[dict[str, object]]:
     """An ssh server on loopback with keys of its own."""
@@ -114,6 +141,8 @@ def _server() -> Iterator[dict[str, object]]:
         config.write_text(
             f"ListenAddress 127.0.0.1:{port}\nHostKey {folder}/host\nAuthorizedKeysFile {folder}/user.pub\nPidFile none\n"
             "StrictModes no\nUsePAM no\nPasswordAuthentication no\nKbdInteractiveAuthentication no\n"
+            # As of a shell in a shell: bash reads no start-up file, whose cost would be that of this machine's account.
+            "SetEnv SHLVL=1\n"
         )
         Path("/run/sshd").mkdir(exist_ok=True, mode=0o755)
         server = subprocess.Popen([_SSHD, "-D", "-E", folder / "log", "-f", config])

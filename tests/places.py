@@ -321,7 +321,9 @@ def ssh_place(
     config.write_text(
         f"ListenAddress {address}\nHostKey {keys['host_key']}\nAuthorizedKeysFile {keys['user_key']}.pub\n"
         f"PidFile {folder}/sshd.pid\nForceCommand {login}\nStrictModes no\nUsePAM no\n"
-        f"PasswordAuthentication no\nKbdInteractiveAuthentication no\nPermitRootLogin prohibit-password\n{more}\n"
+        f"PasswordAuthentication no\nKbdInteractiveAuthentication no\nPermitRootLogin prohibit-password\n"
+        # As of a shell in a shell: bash reads no start-up file of this machine's account, which costs as much as the login.
+        f"SetEnv SHLVL=1\n{more}\n"
     )
     # As Debian makes it at each boot for its own server. It stays: another test process may have a server that needs it.
     Path("/run/sshd").mkdir(exist_ok=True, mode=0o755)

@@ -53,41 +53,54 @@ async def greet(access: SshAccess, program: AgentProgram) -> Session:
     return session
 
 
-def test_the_agent_is_copied_once_and_again_when_damaged(place: SshPlace, program: AgentProgram) -> None:
+def logins(place: SshPlace) -> int:
+    return (place.home.parent / "sshd.log").read_text().count("Accepted publickey")
+
+
+def test_a_host_costs_one_login_and_the_agent_is_copied_once_and_again_when_damaged(
+    place: SshPlace, program: AgentProgram
+) -> None:
     shutil.rmtree(place.home / ".cache", ignore_errors=True)
     cached = place.home / f".cache/iodyno/agent-{program.sha256[:16]}"
-    for note in ("agent copied to", "agent found at"):
+    before = logins(place)
+
+    def reach(note: str) -> None:
         access = SshAccess("far", place.options)
         session = asyncio.run(greet(access, program))
         assert session.hello["program_sha256"] == program.sha256
         assert access.reached.notes == [f"{note} {cached}"]
         assert access.reached.address == place.address, "data goes where ssh went"
-    cached.write_bytes(cached.read_bytes()[:-1])
-    access = SshAccess("far", place.options)
-    asyncio.run(greet(access, program))
-    assert access.reached.notes == [f"agent copied to {cached}"]
+
+    reach("agent copied to")
+    made = cached.stat().st_ino
+    reach("agent found at")
+    assert cached.stat().st_ino == made, "it was not sent again"
+    cached.write_bytes(cached.read_bytes()[:-1] + b"!")
+    reach("agent copied to")
+    assert logins(place) == before + 3
+    assert (cached.parent.stat().st_mode & 0o777, cached.stat().st_mode & 0o777) == (0o700, 0o700)
     assert [entry.name for entry in cached.parent.iterdir()] == [cached.name], "no half-written file is left"
     assert gone_within(SOON_S, cached)
 
 
-def test_a_copy_that_is_cut_off_says_so_and_leaves_nothing(
-    place: SshPlace, program: AgentProgram, tmp_path: Path
-) -> None:
-    folder = place.home / ".cache/iodyno"
-    folder.mkdir(parents=True, exist_ok=True)
-    large = tmp_path / "large"
-    with large.open("wb") as file:
-        file.truncate(1 << 29)
-    access = SshAccess("far", {**place.options, "command_timeout": 300_000_000})
-    with pytest.raises(AccessError, match=r"copying the agent \(537 MB\) took longer than 0\.3 s") as cut:
-        asyncio.run(access._copy(replace(program, path=large), "agent-fedcba9876543210"))
-    assert (
-        "command_timeout" in cut.value.advice and f"-i {place.options['identity_file']}" in cut.value.advice
-    )
-    end = time.monotonic() + SOON_S
-    while halves := list(folder.glob("agent-fedcba*")):
-        assert time.monotonic() < end, halves
-        time.sleep(0.05)
+WAITS_FOR_MORE = """mkdir "$HOME/bin" && printf '#!/bin/sh\nexec /usr/bin/head -c 1000000000\n' > "$HOME/bin/head"
+chmod 755 "$HOME/bin/head"; PATH="$HOME/bin:$PATH"
+"""
+
+
+def test_a_copy_that_is_cut_off_says_so_and_leaves_nothing(tmp_path: Path, program: AgentProgram) -> None:
+    with ssh_place(tmp_path / "place", 2, WAITS_FOR_MORE) as place:
+        access = SshAccess("far", {**place.options, "command_timeout": 3_000_000_000})
+        with pytest.raises(AccessError, match=r"copying the agent \(\d+ MB\) took longer than 3 s") as cut:
+            asyncio.run(greet(access, program))
+        assert (
+            "command_timeout" in cut.value.advice
+            and f"-i {place.options['identity_file']}" in cut.value.advice
+        )
+        end = time.monotonic() + SOON_S
+        while halves := list((place.home / ".cache/iodyno").iterdir()):
+            assert time.monotonic() < end, halves
+            time.sleep(0.05)
 
 
 def test_a_copy_removes_halves_of_others_that_nobody_goes_on_with(
@@ -99,7 +112,9 @@ def test_a_copy_removes_halves_of_others_that_nobody_goes_on_with(
     for half in (stale, fresh):
         half.write_text("half of one")
     os.utime(stale, (time.time() - 7200,) * 2)
-    asyncio.run(SshAccess("far", place.options)._copy(program, "agent-fedcba9876543210"))
+    other = replace(program, sha256="fedcba9876543210" * 4)
+    with pytest.raises(AccessError, match="the agent that runs is not the one that was sent"):
+        asyncio.run(greet(SshAccess("far", place.options), other))
     assert not stale.exists() and fresh.exists()
     for made in (fresh, folder / "agent-fedcba9876543210"):
         made.unlink()
@@ -187,7 +202,7 @@ def test_a_home_that_cannot_hold_or_execute_the_agent(place: SshPlace, program: 
 
 OTHER_UNAME = """mkdir "$HOME/bin" && cat > "$HOME/bin/uname" <<'END'
 #!/bin/sh
-case $1 in -m) echo riscv64;; *) echo %s;; esac
+echo %s riscv64
 END
 chmod 755 "$HOME/bin/uname"; PATH="$HOME/bin:$PATH"
 """

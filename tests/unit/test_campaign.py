@@ -352,3 +352,7 @@ def test_memory_counts_hosts_of_one_machine_together() -> None:
     ((line, _),) = preflight._memory(Testbed({"client": "a", "server": "a"}), settings)  # type: ignore[arg-type]
     assert not line["ok"], "2 x (1000 x (128 KiB + 128 KiB) + 64 MiB) = 628 MiB"
     assert "may take 628 MiB, 600 MiB are available" in line["text"]
+    # Small requests fill no buffer, and epoll needs no stack for each.
+    few = {"connections": 10_000, "engine": "epoll", "size": 64, "response_size": 64, "queue_depth": 1}
+    ((line, _),) = preflight._memory(Testbed({"client": "a", "server": "a"}), [few])  # type: ignore[arg-type]
+    assert line["ok"], line["text"]

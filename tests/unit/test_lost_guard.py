@@ -12,6 +12,7 @@ from iodyno.campaign.account import Account
 from iodyno.campaign.tunables import TestbedTunables, _Shared
 from iodyno.core.errors import AccessError, TrialError
 from iodyno.core.warnings import WarningCode
+from iodyno.hosts.access import Reached
 from iodyno.hosts.guard import Guard, GuardLostError
 from iodyno.hosts.tunables.host import Setting
 
@@ -45,7 +46,7 @@ def testbed_tunables(lost_at: str) -> TestbedTunables:
     async def cut(*_: Any) -> None:
         raise AccessError("the host cannot be reached")
 
-    host: Any = SimpleNamespace(reached=SimpleNamespace(path={}), name="server", start=cut)
+    host: Any = SimpleNamespace(reached=Reached(), name="server", start=cut)
     tunables, of_host = (
         TestbedTunables({"server": host}, Any, {}, {}, lambda _: (), "a test"),
         Tunables(lost_at),

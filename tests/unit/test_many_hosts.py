@@ -18,6 +18,7 @@ from iodyno.analysis.results import CampaignSummary
 from iodyno.analysis.summary import analyse
 from iodyno.core.experiment import WorkloadSpec
 from iodyno.formats.experiment_file import parse_experiment
+from iodyno.report.method import method_rows
 from iodyno.report.tables import load_tables
 from iodyno.session.accesses import divide_cpus
 
@@ -58,6 +59,16 @@ def test_an_end_of_several_hosts_is_one_in_tables_with_a_row_for_each_beside(
     main, hosts, *_ = load_tables(summary)
     assert {column.group for column in main.columns} >= {"client", "server"}
     assert [row[0].text for row in hosts.rows] == ["client-1", "client-2", "client-3"]
+
+
+def test_the_report_tells_how_far_apart_hosts_started_over_all_trials(summary: CampaignSummary) -> None:
+    def told(skews: range) -> str:
+        trials = [replace(summary.trials[0], skew_ns=skew * 1000) for skew in skews]
+        return dict(method_rows(replace(summary, trials=trials)))["Start skew"]
+
+    assert all(trial.skew_ns is not None for trial in summary.trials)
+    assert told(range(1, 4)).endswith("of 3 trials: median 2.00 us, greatest 3.00 us")
+    assert told(range(1, 201)).endswith("of 200 trials: median 100 us, p99 198 us, greatest 200 us")
 
 
 def host(name: str, moved: int, fairness_ppb: int, rtt_ns: int, flows: int) -> HostData:

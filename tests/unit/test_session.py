@@ -11,6 +11,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from places import PROGRAM
 
 from iodyno.campaign import observed
 from iodyno.core.errors import IodynoError, TrialError
@@ -19,6 +20,7 @@ from iodyno.hosts.access import Access, spawn
 from iodyno.session import session as module
 from iodyno.session import wire
 from iodyno.session.session import Session
+from iodyno.session.simulated import SimulatedAccess
 
 _BEATS = """
 import sys, time, json, zlib
@@ -157,6 +159,18 @@ def test_a_question_to_an_agent_that_ends_fails_once(caplog: pytest.LogCaptureFi
 
     asyncio.run(asked())
     assert not caplog.records, "what nobody took is complained of when it is forgotten"
+
+
+def test_a_simulated_agent_that_has_nothing_to_do_is_heard_of(soon: None) -> None:
+    """Of a thousand hosts the last one has its clock looked at when the first have waited for long."""
+
+    async def waited() -> None:
+        session = await Session.start(SimulatedAccess("client"), PROGRAM)
+        await asyncio.sleep(1.0)
+        assert session.alive
+        await session.close()
+
+    asyncio.run(waited())
 
 
 def test_an_agent_that_the_kernel_does_not_let_go_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:

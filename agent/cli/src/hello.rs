@@ -1,6 +1,7 @@
 //! What the agent says of itself and of its host.
 
-use std::io::Write;
+use std::fs::File;
+use std::io::{ErrorKind, Read, Write};
 
 use iodyno_core::limits::MAX_CONNECTIONS;
 use iodyno_core::message::{Capability, Hello, WIRE_VERSION};
@@ -71,6 +72,17 @@ fn profile_capability(cpu: Option<u32>) -> Capability {
 }
 
 fn program_sha256() -> Option<String> {
-    let program = std::fs::read("/proc/self/exe").ok()?;
-    Some(Sha256::digest(program).iter().map(|byte| format!("{byte:02x}")).collect())
+    let mut program = File::open("/proc/self/exe").ok()?;
+    let mut hash = Sha256::new();
+    // A part at a time: the whole of it would be most of what an agent ever needs of memory.
+    let mut part = vec![0; 64 << 10];
+    loop {
+        match program.read(&mut part) {
+            Ok(0) => break,
+            Ok(length) => hash.update(&part[..length]),
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(_) => return None,
+        }
+    }
+    Some(hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
 }

@@ -442,6 +442,8 @@ async def together(waits: Iterable[Coroutine[Any, Any, _T]]) -> list[_T]:
     An agent that is killed ends the connections of the other one too; whose complaint comes first is chance.
     """
     tasks = [asyncio.ensure_future(wait) for wait in waits]
+    if not tasks:
+        return []
     try:
         _, pending = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
         if pending:

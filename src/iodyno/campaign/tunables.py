@@ -82,8 +82,7 @@ class TestbedTunables:
         if self._shared and all(shared.tunables.guard.alive for shared in self._shared):
             return
         await self.close()
-        for name, access in self._accesses.items():
-            guard = await Guard.start(access, self._program)
+        for name, guard in (await self._guards()).items():
             same = next((s for s in self._shared if s.tunables.guard.namespace == guard.namespace), None)
             if same:
                 same.hosts.append(name)
@@ -97,11 +96,24 @@ class TestbedTunables:
                 disks=functools.partial(self._disks_of, hosts),
             )
             self._shared.append(_Shared(hosts, tunables))
+        for shared in self._shared:
             try:
-                found = await guard.claim(self._owner)
+                found = await shared.tunables.guard.claim(self._owner)
             except GuardLostError as error:
                 raise AccessError(**_lost(error)) from error
-            self._note_leftovers(name, found)
+            self._note_leftovers(shared.hosts[0], found)
+
+    async def _guards(self) -> dict[str, Guard]:
+        """A guard on each host. Raises AccessError."""
+        started = await asyncio.gather(
+            *(Guard.start(access, self._program) for access in self._accesses.values()),
+            return_exceptions=True,
+        )
+        if failed := [error for error in started if isinstance(error, BaseException)]:
+            await asyncio.gather(*(guard.close() for guard in started if isinstance(guard, Guard)))
+            raise failed[0]
+        guards = (guard for guard in started if isinstance(guard, Guard))
+        return dict(zip(self._accesses, guards, strict=True))
 
     def _disks_of(self, hosts: Sequence[str]) -> list[str]:
         return [disk for host in hosts for disk in self._disks(host)]

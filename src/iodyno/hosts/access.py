@@ -18,6 +18,9 @@ from iodyno.child import send_signal
 from iodyno.core.errors import AccessError
 from iodyno.core.warnings import Warning
 
+MOST_FOREIGN_BYTES = 64 << 10
+"""Most bytes that something else may write on a host before an agent does (chosen: more than any message of the day)."""
+
 
 class ByteQueue(Protocol):
     """Queue of bytes for an agent to read: the part of asyncio.WriteTransport that is used."""
@@ -73,11 +76,12 @@ class AgentProcess(Protocol):
 
 @dataclass
 class AgentStreams:
-    """A started agent: its stdout, its stdin, its process."""
+    """A started agent: its stdout, its stdin, its process. `foreign`: what others wrote before it was started."""
 
     reader: asyncio.StreamReader
     writer: ByteWriter
     process: AgentProcess
+    foreign: bytes = b""
 
 
 @dataclass(frozen=True)

@@ -1,54 +1,63 @@
 """Hosts that are reached by a client: a command on the lab's machine that starts one there and holds its stdin and stdout.
 
-The agent is copied once, under its hash, to `~/.cache/iodyno/` there, checked there, and run by `exec`, so that no shell stands
-between it and the lab. Nothing else is changed on the host.
+The agent lies there under its hash in `~/.cache/iodyno/`. One login finds out what the host is and whether a whole agent lies
+there, receives it through stdin where none does, and becomes it by `exec`, so that no shell stands between it and the lab. The
+agent's first word says its SHA-256. Nothing else is changed on the host.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import functools
 import platform
 import re
+import zlib
 from collections.abc import Sequence
+from pathlib import Path
 
 from iodyno.core.errors import AccessError
-from iodyno.hosts.access import AgentProgram, AgentStreams, Reached, kill, spawn
+from iodyno.hosts.access import MOST_FOREIGN_BYTES, AgentProgram, AgentStreams, Reached, end_at_once, spawn
 
 _MARK = "IODYNO"
 _FOLDER = ".cache/iodyno"
 TIMEOUT_NS = 60_000_000_000
+_PART_BYTES = 256 << 10
 
-_SURVEY = (
-    # First a line of its own: a start-up file may have left one unfinished.
-    f'export LC_ALL=C; echo; echo "{_MARK} system $(uname -s)"; echo "{_MARK} machine $(uname -m)";'
-    f' echo "{_MARK} connection $SSH_CONNECTION"; printf "{_MARK} home %%s\\n" "$HOME";'
-    f' test -d "$HOME" && echo "{_MARK} is_there yes";'
-    f' echo "{_MARK} hash $(cat "$HOME/{_FOLDER}/%(name)s" 2>/dev/null | sha256sum)"'
-)
-"""Script that prints facts of the host, and the hash of the program there. Whatever else a shell prints stands on lines without
-the mark.
-"""
 _COPY = (
-    f"export LC_ALL=C; umask 077; echo; echo {_MARK} step store;"
+    f"export LC_ALL=C; umask 077; echo {_MARK} step store;"
     f' mkdir -p "$HOME/{_FOLDER}" && cd "$HOME/{_FOLDER}" || exit 1;'
     # A copy that is cut off leaves nothing; one whose shell was killed is removed by a later one. By its age: a home may be that
     # of several hosts, whose processes are not seen here.
-    ' trap "rm -f %(name)s.$$" EXIT; trap "exit 1" HUP INT TERM PIPE;'
+    ' trap "rm -f $name.$$" EXIT; trap "exit 1" HUP INT TERM PIPE;'
     ' find . -name "agent-*.[0-9]*" -mmin +60 -exec rm -f "{}" ";" 2>/dev/null;'
-    " cat > %(name)s.$$ && chmod 700 %(name)s.$$ &&"
-    f" echo {_MARK} step compare && sum=$(sha256sum < %(name)s.$$) && test ${{sum%%%% *}} = %(hash)s &&"
-    f" echo {_MARK} step execute && ./%(name)s.$$ --version >/dev/null &&"
-    " mv %(name)s.$$ %(name)s"
+    " head -c ${sum##* } > $name.$$ && chmod 700 $name.$$ &&"
+    f" echo {_MARK} step compare && same $name.$$ &&"
+    f" echo {_MARK} step execute && ./$name.$$ --version >/dev/null &&"
+    " mv $name.$$ $name"
 )
 """Copies stdin; it gets its name only when it is whole and runs. Says before each step which one it is."""
 
+_LOGIN = (
+    # What stands on stderr before this is the banner of the server. On stdout, first a line of its own: a start-up file may have
+    # left one unfinished.
+    f'echo {_MARK} begins >&2; echo; kind=$(uname -sm); echo "{_MARK} kind $kind";'
+    f' echo "{_MARK} connection $SSH_CONNECTION"; test -d "$HOME" && echo "{_MARK} is_there yes";'
+    f' printf "{_MARK} home %%s\\n" "$HOME"; name=%(name)s; sha=%(sha)s; sum="%(sum)s";'
+    # As fast as it can be read, where there is cksum(1).
+    ' same() { case "$( ( (cksum || sha256sum) < "$1") 2>/dev/null)" in "$sum" | "$sha  -") ;; *) return 1;; esac; };'
+    f' test "$kind" = "Linux %(machine)s" || {{ echo {_MARK} asks; read -r name sha sum || exit 1; }};'
+    f' file="$HOME/{_FOLDER}/$name"; same "$file" ||'
+    f" {{ echo {_MARK} wants; ({_COPY}) || exit 1; }};"
+    f' echo {_MARK} runs; exec "$file" %(command)s'
+)
+"""Script that says what the host is, and becomes the agent there. It asks for the name and checksum (cksum(1)) of one for another
+architecture, and wants the agent where none with that checksum lies. Whatever else a shell prints stands on lines without the
+mark.
+"""
+
 _ROOM = "free some megabytes in ~/.cache there"
 _EXECUTABLE = "let programs in ~/.cache there be executed: no file system mounted noexec, no rule of the system that forbids it"
-
-
-def _name_there(program: AgentProgram) -> str:
-    """Return the name of the program's copy on a host."""
-    return f"agent-{program.sha256[:16]}"
 
 
 class ClientAccess:
@@ -77,7 +86,6 @@ class ClientAccess:
         self._command = list(command)
         self._timeout_s = timeout_ns / 1e9
         self._agent = agent
-        self._installed: str | None = None
 
     def words(self, script: str) -> list[str]:
         """Return the words after the client's that have /bin/sh there run a script."""
@@ -100,13 +108,19 @@ class ClientAccess:
         raise NotImplementedError
 
     async def start(self, program: AgentProgram, command: str = "serve") -> AgentStreams:
-        """Starts an agent there; the first time, makes sure that its program is there. Raises AccessError."""
+        """Starts an agent there; makes sure before that its program is there, and whole. Raises AccessError."""
         if self._agent is not None:
-            words = [self._agent, command]
-        else:
-            if self._installed is None:
-                self._installed = await self._install(program)
-            words = self.words(f'exec "$HOME/{_FOLDER}/{self._installed}" {command}')
+            return await self._spawn([self._agent, command])
+        values = {**_marks(program), "machine": platform.machine(), "command": command}
+        streams = await self._spawn(self.words(_LOGIN % values))
+        try:
+            await self._log_in(streams, program)
+        except BaseException:
+            await end_at_once(streams.process)
+            raise
+        return streams
+
+    async def _spawn(self, words: Sequence[str]) -> AgentStreams:
         try:
             return await spawn([*self._command, *words])
         except OSError as error:
@@ -117,12 +131,11 @@ class ClientAccess:
 
     def trouble(self, status: int, said: str) -> AccessError:
         """The error for a client, or the agent at its other end, that ended with `status`, having said `said`."""
+        said = _after_banner(said)
         last = last_lines(said)
         if self.lost(status):
             return self._not_reached(status, said)
         if status in (126, 127):  # of sh: found and not executed, not found
-            # It is looked for anew: somebody may have removed it.
-            self._installed = None
             return self.error(f"the agent cannot be executed: {last or f'exit status {status}'}", _EXECUTABLE)
         what = f"the agent ended with exit status {status}{last and f': {last}'}"
         return self.error(what, "look at the system log of the host")
@@ -151,33 +164,78 @@ class ClientAccess:
         """An error about this host."""
         return AccessError(what, where=self.where, advice=advice)
 
-    async def _install(self, program: AgentProgram) -> str:
-        """Name of the program there; copies it when it is not there, or not whole."""
-        name = _name_there(program)
-        survey = await self._survey(name)
-        system, machine = survey.get("system", "?"), survey.get("machine", "?")
+    async def _log_in(self, streams: AgentStreams, program: AgentProgram) -> None:
+        """Hears what the script says until it becomes the agent, and gives it what it asks for. Raises AccessError."""
+        found: dict[str, str] = {}
+        doing, note = "the first command there", "agent found at"
+        try:
+            async with asyncio.timeout(self._timeout_s) as limit:
+                while (line := await self._line(streams)) is not None:
+                    word, value = line
+                    found[word] = value
+                    if word not in ("asks", "wants", "runs"):
+                        continue
+                    self._check_host(found)
+                    if word == "asks":
+                        program = self.reached.program = self._for_machine(program, found["kind"].split()[-1])
+                        answer = "{name} {sha} {sum}\n".format_map(_marks(program))
+                        streams.writer.write(answer.encode())
+                    elif word == "wants":
+                        content = await asyncio.to_thread(program.path.read_bytes)
+                        doing, note = f"copying the agent ({len(content) / 1e6:.0f} MB)", "agent copied to"
+                        limit.reschedule(asyncio.get_running_loop().time() + self._timeout_s)
+                        # Where nobody reads it, the script says why.
+                        with contextlib.suppress(ConnectionError):
+                            for at in range(0, len(content), _PART_BYTES):
+                                streams.writer.write(content[at : at + _PART_BYTES])
+                                await streams.writer.drain()
+                    else:
+                        self._note_reached(
+                            found, f"{note} {found['home']}/{_FOLDER}/{_marks(program)['name']}"
+                        )
+                        return
+                status = await streams.process.wait()
+        except TimeoutError:
+            raise self.error(
+                f"{doing} took longer than {self._timeout_s:g} s",
+                f"see with `{self.look()}` how fast it answers, or give the host a longer `command_timeout`",
+            ) from None
+        said, complaint = streams.foreign.decode(errors="replace"), streams.process.last_words()
+        raise self._not_logged_in(status, found, doing, said, _after_banner(complaint))
+
+    async def _line(self, streams: AgentStreams) -> tuple[str, str] | None:
+        """The next word of the script, with its value; None: its stream has ended. Keeps apart what others write."""
+        try:
+            while line := await streams.reader.readline():
+                if said := _MARKED.fullmatch(line):
+                    return said[1].decode(), said[2].decode(errors="replace")
+                streams.foreign += line if line.strip() else b""
+                if len(streams.foreign) > MOST_FOREIGN_BYTES:
+                    raise ValueError(f"{len(streams.foreign)} bytes came, and none of them is the script's")
+        except (ConnectionError, ValueError) as error:
+            raise self.error(
+                f"what it says cannot be read: {error}", "let start-up files of the shell be silent"
+            ) from None
+        return None
+
+    def _check_host(self, found: dict[str, str]) -> None:
+        """Refuses a host that cannot have the agent."""
+        system = found["kind"].partition(" ")[0]
         if system != "Linux":
             raise self.error(f"the host runs {system}, the agent is made for Linux", "take a Linux host")
-        if machine != platform.machine():
-            program = self.reached.program = self._for_machine(program, machine)
-            name = _name_there(program)
-            survey = await self._survey(name)
-        if "is_there" not in survey:
+        if "is_there" not in found:
             raise self.error(
-                f"the home directory of the account, {survey['home']}, is not there",
+                f"the home directory of the account, {found['home']}, is not there",
                 "make it, or use an account that has one: the agent is kept in ~/.cache",
             )
-        connection = survey.get("connection", "").split()
+
+    def _note_reached(self, found: dict[str, str], note: str) -> None:
+        connection = found["connection"].split()
         if len(connection) == 4:
             self.reached.lab_address = connection[0]
             self.reached.address = self.reached.address or connection[2]
-        path = f"{survey['home']}/{_FOLDER}/{name}"
-        if survey.get("hash", "").partition(" ")[0] == program.sha256:
-            self.reached.notes.append(f"agent found at {path}")
-        else:
-            await self._copy(program, name)
-            self.reached.notes.append(f"agent copied to {path}")
-        return name
+        if not self.reached.notes:
+            self.reached.notes.append(note)
 
     def _for_machine(self, program: AgentProgram, machine: str) -> AgentProgram:
         """The agent for a host of another architecture. Raises AccessError."""
@@ -189,30 +247,18 @@ class ClientAccess:
         except AccessError as error:
             raise self.error(f"{what}; {error.what}: {error.where}", error.advice) from error
 
-    async def _survey(self, name: str) -> dict[str, str]:
-        """Ask for facts of the host, and the hash of the program there."""
-        status, said, complaint = await self._run(_SURVEY % {"name": name}, b"", "the first command there")
-        found = _marked(said)
+    def _not_logged_in(
+        self, status: int, found: dict[str, str], doing: str, said: str, complaint: str
+    ) -> AccessError:
+        """The error for a client that ended before the script became the agent."""
+        step, last = found.get("step"), last_lines(complaint)
         if self.lost(status):
             # Some servers turn a login away on stdout.
-            raise self._not_reached(status, complaint if complaint.strip() else said)
-        if "home" not in found:
-            raise self.no_shell(status, said, complaint)
-        return found
-
-    async def _copy(self, program: AgentProgram, name: str) -> None:
-        """Copies the program under this name. Raises AccessError."""
-        content = await asyncio.to_thread(program.path.read_bytes)
-        doing = f"copying the agent ({len(content) / 1e6:.0f} MB)"
-        script = _COPY % {"name": name, "hash": program.sha256}
-        status, said, complaint = await self._run(script, content, doing)
-        if status == 0:
-            return
-        step, last = _marked(said).get("step"), last_lines(complaint)
-        if self.lost(status):
-            error = self._not_reached(status, complaint)
+            error = self._not_reached(status, complaint if complaint.strip() else said)
             error.what = f"{error.what} ({doing})" if step else error.what
-            raise error
+            return error
+        if "home" not in found:
+            return self.no_shell(status, said, complaint)
         reason = last or f"exit status {status}"
         if re.search("No space left on device|[Qq]uota exceeded", complaint):
             what, advice = f"there is no room for the agent in the home directory: {reason}", _ROOM
@@ -224,39 +270,26 @@ class ClientAccess:
         else:
             what = f"the agent cannot be stored in ~/.cache: {reason}"
             advice = "let ~/.cache/iodyno there be a directory in which the account may write"
-        raise self.error(what, advice)
+        return self.error(what, advice)
 
-    async def _run(self, script: str, stdin: bytes, doing: str) -> tuple[int, str, str]:
-        """Runs a script there: exit status, and what it writes to stdout and stderr. `doing` says what it is for.
 
-        Raises AccessError when it takes too long.
-        """
-        try:
-            process = await asyncio.create_subprocess_exec(
-                *self._command,
-                # What stands on stderr before this is the banner of the server.
-                *self.words(f"echo {_MARK} begins >&2; {script}"),
-                stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.PIPE,
-                start_new_session=True,
-            )
-        except OSError as error:
-            raise self._no_client(error) from None
-        try:
-            async with asyncio.timeout(self._timeout_s):
-                said, complaint = await process.communicate(stdin)
-        except TimeoutError:
-            raise self.error(
-                f"{doing} took longer than {self._timeout_s:g} s",
-                f"see with `{self.look()}` how fast it answers, or give the host a longer `command_timeout`",
-            ) from None
-        finally:
-            if process.returncode is None:
-                kill(process)
-                await process.wait()
-        complained = complaint.decode(errors="replace").rpartition(f"{_MARK} begins\n")[2]
-        return process.returncode or 0, said.decode(errors="replace"), complained
+def _marks(program: AgentProgram) -> dict[str, str]:
+    """What a whole copy of the program is known by on a host: name, SHA-256, and what cksum(1) says of it."""
+    sha = program.sha256
+    return {"name": f"agent-{sha[:16]}", "sha": sha, "sum": _checksum(program.path, sha)}
+
+
+@functools.cache
+def _checksum(path: Path, sha256: str) -> str:
+    """What cksum(1) says of a file, the content of which has this hash."""
+    content = path.read_bytes()
+    length = len(content).to_bytes((len(content).bit_length() + 7) // 8, "little")
+    # It takes the bits of a byte in the order in which zlib does not, and begins with zero.
+    turned = zlib.crc32((content + length).translate(_TURNED), 0xFFFFFFFF)
+    return f"{int(f'{turned:032b}'[::-1], 2)} {len(content)}"
+
+
+_TURNED = bytes(int(f"{byte:08b}"[::-1], 2) for byte in range(256))
 
 
 def last_lines(said: str, count: int = 1) -> str:
@@ -264,6 +297,9 @@ def last_lines(said: str, count: int = 1) -> str:
     return "; ".join([line.strip() for line in said.splitlines() if line.strip()][-count:])
 
 
-def _marked(said: str) -> dict[str, str]:
-    """The words of our scripts, the last of each kind."""
-    return dict(re.findall(rf"^{_MARK} (\w+) ?(.*)$", said, re.MULTILINE))
+def _after_banner(complaint: str) -> str:
+    """What stands on stderr from where the script begins; all of it where it has not."""
+    return complaint.rpartition(f"{_MARK} begins")[2]
+
+
+_MARKED = re.compile(rf"{_MARK} (\w+) ?(.*)\n".encode())

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from iodyno.core.errors import AccessError
-from iodyno.hosts.access import Access, AgentProgram, AgentStreams, end_at_once, ended
-from iodyno.hosts.target import MOST_FOREIGN_BYTES
+from iodyno.hosts import logins
+from iodyno.hosts.access import MOST_FOREIGN_BYTES, Access, AgentProgram, AgentStreams, end_at_once, ended
 
 Look = dict[str, Any]
 """Something to read: `{"file": path}` or `{"run": words}`."""
@@ -106,7 +106,8 @@ class Guard:
     @classmethod
     async def start(cls, access: Access, program: AgentProgram) -> Guard:
         """Starts a guard on the host. Raises AccessError."""
-        guard = cls(access.name, await access.start(program, "guard"))
+        async with logins.turn(access.reached.server):
+            guard = cls(access.name, await access.start(program, "guard"))
         try:
             hello = await guard._hear()
         except GuardLostError:

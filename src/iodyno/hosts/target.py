@@ -14,7 +14,8 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal, Self
 
 from iodyno.core.errors import AccessError, Interrupted, PreflightError
-from iodyno.hosts.access import Access, AgentProgram, AgentStreams, end_at_once, ended
+from iodyno.hosts import logins
+from iodyno.hosts.access import MOST_FOREIGN_BYTES, Access, AgentProgram, AgentStreams, end_at_once, ended
 from iodyno.loads.disk.core.parameters import kind_of
 
 GIVEN_UP_S = 30.0
@@ -22,10 +23,6 @@ GIVEN_UP_S = 30.0
 
 Progress = Callable[[int, int], None]
 """Hears of bytes laid out, and of how many there are."""
-
-
-MOST_FOREIGN_BYTES = 64 << 10
-"""Most bytes that something else may write there (chosen: more than any message of the day)."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +78,8 @@ class TargetKeeper:
     @classmethod
     async def start(cls, access: Access, program: AgentProgram) -> Self:
         """Starts it. Raises AccessError."""
-        streams = await access.start(program, "target")
+        async with logins.turn(access.reached.server):
+            streams = await access.start(program, "target")
         return cls(access, streams, elsewhere=access.reached.namespace is None)
 
     async def __aenter__(self) -> Self:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from math import ceil
 from typing import Any
 
 from iodyno.analysis.compare import FEW
@@ -14,6 +15,9 @@ from iodyno.loads.base.report import load_of
 from iodyno.loads.base.workloads import workload_of_stored
 from iodyno.report.numbers import quantity
 from iodyno.report.observer import observer_note
+
+_ENOUGH_FOR_P99 = 100
+"""Trials; of fewer the 99 % quantile is the greatest."""
 
 _CYCLES = {
     "pmu": "tier pmu: hardware counters",
@@ -64,6 +68,7 @@ def _rows(summary: CampaignSummary) -> Iterator[tuple[str, str]]:
     )
     yield "Changes", changes_note(summary)
     yield "They assume", _listed(text for found in asked for text in found.assumptions)
+    yield "Start skew", _start_skew(summary)
     yield "The instrument", observer_note(summary, parts=True)
 
 
@@ -81,6 +86,22 @@ def _of_source(metrics: Sequence[MetricSummary]) -> str:
         )
     within_ns = max(one.within_ns for one in metrics)
     return f"{text} by the lab, each value of a time known to {quantity(within_ns / 2, 'ns')}"
+
+
+def _start_skew(summary: CampaignSummary) -> str:
+    """How far apart the hosts of a trial began, over the trials; empty where it is known of none or one."""
+    skews = sorted(trial.skew_ns for trial in summary.trials if trial.skew_ns is not None)
+    if len(skews) < 2:
+        return ""
+    quantiles = [
+        ("median", 0.5),
+        *([("p99", 0.99)] if len(skews) >= _ENOUGH_FOR_P99 else []),
+        ("greatest", 1.0),
+    ]
+    told = (f"{name} {quantity(skews[ceil(q * len(skews)) - 1], 'ns')}" for name, q in quantiles)
+    return (
+        f"from the first host's first operation to the last one's, of {len(skews)} trials: {', '.join(told)}"
+    )
 
 
 def changes_note(summary: CampaignSummary) -> str:

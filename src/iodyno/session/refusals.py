@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from iodyno.core.errors import AccessError
+from iodyno.hosts import logins
 from iodyno.hosts.access import Access, AgentProgram
 from iodyno.session.locate import program_path
 
@@ -36,7 +37,8 @@ def anywhere(jobs: Sequence[Json]) -> list[Refusal | None]:
 
 async def there(access: Access, program: AgentProgram, jobs: Sequence[Json]) -> list[Refusal | None]:
     """Return why the agent of a host would refuse the jobs. Raises AccessError."""
-    streams = await access.start(program, "check")
+    async with logins.turn(access.reached.server):
+        streams = await access.start(program, "check")
     streams.writer.write(_lines(jobs))
     streams.writer.close()
     said = await streams.reader.read()

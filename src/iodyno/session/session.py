@@ -378,6 +378,7 @@ class Session:
     async def _read(self) -> None:
         """Takes the agent's messages in until its stream ends."""
         try:
+            self._decoder.feed(self._streams.foreign)
             while data := await self._streams.reader.read(1 << 16):
                 self._last_frame_ns = time.monotonic_ns()
                 for payload in self._decoder.feed(data):

@@ -213,6 +213,8 @@ class _Agent:
 
     def _hear(self, command: Mapping[str, Any]) -> None:
         match command["type"]:
+            case "heartbeat":
+                self._say("heartbeat")
             case "probe":
                 now_ns = self._host.now_ns()
                 self._say("probe_reply", id=command["id"], received_ns=now_ns, sent_ns=now_ns)

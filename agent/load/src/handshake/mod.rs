@@ -148,7 +148,7 @@ fn make_room(job: &Job<Network>) -> Result<(), LoadError> {
                 job.load.connections
             ),
             "connections",
-            "raise the hard limit of open files (ulimit -Hn) or run as root",
+            limits::advice(needed),
         ));
     }
     Ok(())

@@ -272,7 +272,7 @@ fn begin(job: &Job<Scripted>, cancel: &Cancel) -> Result<Arc<Run>, LoadError> {
             ErrorCode::Limit,
             format!("{connections} connections need as many open files, and this process may have {limit}"),
             "script",
-            "raise the hard limit of open files (ulimit -Hn) or run as root",
+            limits::advice(connections + OTHER_DESCRIPTORS),
         ));
     }
     Run::new(job, cpus_of(job)?.len(), cancel).map(Arc::new)

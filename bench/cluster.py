@@ -17,6 +17,7 @@ from pathlib import Path
 from bench.heatmap import LINES, write_trace
 from bench.ratio import paired
 from iodyno.cluster import Each, opened
+from iodyno.session.locate import HEAT
 from iodyno.session.reduce import reduce
 
 TRACES = 50
@@ -82,10 +83,11 @@ def _watched(each: Each) -> Iterator[list[int]]:
 
 
 def _children(process: int) -> list[int]:
-    """Processes that any thread of a process has started."""
+    """Reducers that any thread of a process has started; before its exec, one is the same memory as the worker's."""
     try:
         tasks = list(Path(f"/proc/{process}/task").iterdir())
-        return [int(child) for task in tasks for child in (task / "children").read_text().split()]
+        children = [child for task in tasks for child in (task / "children").read_text().split()]
+        return [int(child) for child in children if Path(f"/proc/{child}/comm").read_text().strip() == HEAT]
     except OSError:
         return []
 

@@ -134,7 +134,8 @@ def _local(stack: ExitStack, workers: int) -> Any:
     cluster = LocalCluster(
         n_workers=workers or len(os.sched_getaffinity(0)),
         threads_per_worker=1,
-        dashboard_address=None,
+        # Any port: a second cluster would complain of the first one's.
+        dashboard_address="127.0.0.1:0",
         local_directory=folder,
         silence_logs=logging.CRITICAL,
     )

@@ -148,23 +148,18 @@ def test_reports_of_many_campaigns_are_those_of_one_process(address: str, tmp_pa
 
 
 def test_each_load_is_simulated_by_a_worker_as_by_itself(address: str, tmp_path: Path) -> None:
-    command = [
-        "model",
-        "queue",
-        "M/D/1/8",
-        "--simulate",
-        "--service",
-        "1ms",
-        "--precision",
-        "30%",
-        "--json",
-        "--utilisation",
-    ]
-    alone, one = printed(tmp_path, [[*command, ".5,.9"], [*command, ".9"]])
-    assert printed(tmp_path, [[*command, ".5,.9"]], "--cluster", address) == [alone]
-    rows = json.loads(json.loads(alone)[1])["rows"]
-    assert [row["arrivals_per_s"] for row in rows] == [500, 900]
-    assert rows[1] == {"arrivals_per_s": 900, **json.loads(json.loads(one)[1])}
+    queue = ["model", "queue", "M/D/1/8", "--simulate", "--service", "1ms", "--precision", "30%", "--json"]
+    network = ["model", "network", "net.yaml", "--simulate", "--percentiles", "50", "--json"]
+    (tmp_path / "net.yaml").write_text(
+        "classes: {api: {rate: 40/s}}\nstations: {disk: {}}\ndemands: {api: {disk: 5ms}}\n", encoding="utf-8"
+    )
+    loads = [[*queue, "--utilisation", ".5,.9"], [*network, "--rate", "40,100"]]
+    alone = printed(tmp_path, [*loads, [*queue, "--utilisation", ".9"], network])
+    assert printed(tmp_path, loads, "--cluster", address) == alone[:2]
+    queues, networks, queue_at_one, network_at_one = (json.loads(json.loads(told)[1]) for told in alone)
+    assert [row["arrivals_per_s"] for row in queues["rows"]] == [500, 900]
+    assert queues["rows"][1] == {"arrivals_per_s": 900, **queue_at_one}
+    assert [len(networks["rows"]), networks["rows"][0]] == [2, *network_at_one["rows"]]
 
 
 def test_the_part_of_a_killed_worker_is_done_by_another_and_errors_of_parts_are_told(

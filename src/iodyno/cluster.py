@@ -62,8 +62,9 @@ def opened(place: str | None, done: Done = lambda done, of: None) -> Iterator[Ea
         yield partial(_here, done)
         return
     check(place)
+    _quiet()
     with ExitStack() as stack:
-        local = place.partition(":")[2] if place.startswith("local") else None
+        local = None if "://" in place else place.partition(":")[2]
         client = _client(stack, place) if local is None else _local(stack, int(local or 0))
         yield partial(_there, client, done)
 
@@ -121,6 +122,15 @@ def _in_folder(folder: str, function: Callable[[Item], Found], item: Item) -> Fo
             advice="a file system that all workers share",
         ) from None
     return function(item)
+
+
+def _quiet() -> None:
+    """Keep Dask's own log out of stderr: what goes wrong is told as an error."""
+    import distributed
+
+    for name in [distributed.__name__, *logging.root.manager.loggerDict]:
+        if name.partition(".")[0] == distributed.__name__:
+            logging.getLogger(name).setLevel(logging.CRITICAL)
 
 
 def _number(futures: Sequence[Any], error: Any) -> int:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 
 import click
 
@@ -33,9 +34,21 @@ def workers(place: str | None) -> Iterator[cluster.Each]:
     line = ProgressLine()
     try:
         with cluster.opened(place, line.parts) as each:
-            yield each
+            yield partial(_shown, line, each)
     finally:
         line.clear()
+
+
+def _shown(
+    line: ProgressLine,
+    each: cluster.Each,
+    function: Callable[[cluster.Item], cluster.Found],
+    items: Sequence[cluster.Item],
+) -> Iterator[cluster.Found]:
+    """Yield what `each` finds, with the line away meanwhile: it may be printed."""
+    for found in each(function, items):
+        line.clear()
+        yield found
 
 
 class ProgressLine:
@@ -61,6 +74,7 @@ class ProgressLine:
         """Takes the line away."""
         if self._shown:
             self._write("\r" + " " * 40 + "\r")
+            self._shown = False
 
     def _left(self, done: int, total: int | None) -> str:
         if not done or not total:

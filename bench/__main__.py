@@ -14,6 +14,7 @@ from functools import partial
 from bench import (
     arrivals,
     block_sensor,
+    cluster,
     connections,
     coverage,
     datagrams,
@@ -69,6 +70,7 @@ BENCHES: dict[str, Callable[[int], Awaitable[Rows]]] = {
     "observer": exact.observer,
     "mva": mva.run,
     "heatmap": heatmap.run,
+    "cluster": cluster.run,
     "decisions": decision_campaigns.run,
     "coverage": coverage.run,
     "searches": searches.run,
@@ -92,6 +94,7 @@ BENCHES: dict[str, Callable[[int], Awaitable[Rows]]] = {
 LONG = frozenset(
     {
         "limiter",
+        "cluster",
         "connections_most",
         "personalities",
         "filebench",
@@ -140,7 +143,7 @@ def main() -> None:
         "--lines",
         type=int,
         default=heatmap.LINES,
-        help="of the trace, for heatmap; above 20 million through a pipe",
+        help="of a trace, for heatmap and cluster; of heatmap above 20 million through a pipe",
     )
     parser.add_argument(
         "--folder",
@@ -161,6 +164,7 @@ def main() -> None:
             seconds=arguments.seconds,
         ),
         "heatmap": partial(heatmap.run, peer=arguments.peer, lines=arguments.lines),
+        "cluster": partial(cluster.run, lines=arguments.lines),
         "personalities": partial(personalities.run, folder=arguments.folder),
         "filebench": partial(filebench.run, folder=arguments.folder),
     }

@@ -95,7 +95,8 @@ def _import_all() -> None:
                 names |= {each.name for each in node.names}
             elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
                 names |= {node.module, *(f"{node.module}.{each.name}" for each in node.names)}
-    for name in sorted(names):
+    # Dask, a second of it, is for the tests of workers alone.
+    for name in sorted(name for name in names if not name.startswith("distributed")):
         with contextlib.suppress(ImportError), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             importlib.import_module(name)

@@ -232,7 +232,7 @@ ERRORS = [
         "M/M/1 --simulate --service 1us --utilisation inf",
         "invalid value 'inf' for --utilisation: expected numbers",
     ),
-    ("M/M/1 --simulate --service 1us --utilisation .5,.6", "--utilisation: expected one load above 0"),
+    ("M/M/1 --simulate --service 1us --utilisation .5,0", "--utilisation: expected loads above 0"),
     (
         "M/M/1 --simulate --service 1us --utilisation .5 --seed=-1",
         "invalid value '-1' for --seed: expected a whole number",

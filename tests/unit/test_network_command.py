@@ -94,7 +94,7 @@ def test_an_approximation_says_that_it_is_one(
         ((EXAMPLE, "8"), "unexpected extra argument"),
         ((EXAMPLE, "--percentiles", "50"), "--percentiles: it is for --simulate"),
         ((EXAMPLE, "--seed", "5"), "--seed: it is for --simulate"),
-        ((EXAMPLE, "--population", "5", "--simulate"), "--simulate: cannot be used with a range of loads"),
+        ((EXAMPLE, "--cluster", "local"), "--cluster: it is for --simulate"),
         (
             (EXAMPLE, "--population", "0"),
             "invalid value '0' for --population: expected whole numbers of 1 job or more",

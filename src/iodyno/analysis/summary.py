@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from iodyno.analysis import cost, cpu_classes, physics
 from iodyno.analysis.bystander import Trade, trades
 from iodyno.analysis.cost import CostBasis
 from iodyno.analysis.cost_model.study import study_costs
-from iodyno.analysis.dataset import Dataset
+from iodyno.analysis.dataset import Dataset, read_dataset
 from iodyno.analysis.factors import FactorLevels, factors_of, label, labels_of, moving_together
 from iodyno.analysis.finite_buffer import finite_buffer_of
 from iodyno.analysis.fitting.campaign import fits_of
@@ -51,6 +52,11 @@ def analyse(dataset: Dataset) -> CampaignSummary:
     """Outcomes with intervals of every point, warnings about them, what is known of the hosts, and a model of the cost."""
     summary = _summarise(dataset)
     return replace(summary, costs=study_costs(summary))
+
+
+def analyse_campaign(folder: Path) -> CampaignSummary:
+    """The same of the campaign in a folder. Raises StoreError."""
+    return analyse(read_dataset(folder))
 
 
 def _summarise(dataset: Dataset) -> CampaignSummary:

@@ -20,6 +20,7 @@ from iodyno.cli.compare_verdicts import (
 from iodyno.cli.form import format_option, show, verbose_option
 from iodyno.cli.point_choice import choose_host, choose_point, complete_host, complete_point
 from iodyno.cli.share import SHARE
+from iodyno.cli.workers import cluster_option, workers
 from iodyno.core.decision import LEAST_EFFECT
 from iodyno.core.errors import ExperimentError, StoreError
 from iodyno.core.quantity import counted
@@ -119,6 +120,7 @@ class Side:
     help="Exit code 1 where an outcome is worse; `undecided`: where it is neither better nor the same.",
 )
 @expectations.junit
+@cluster_option
 @verbose_option
 @format_option()
 def command(
@@ -135,6 +137,7 @@ def command(
     control: Control,
     fail_if: str | None,
     junit: Path | None,
+    cluster: str | None,
     verbose: bool,
     form: Form,
 ) -> None:
@@ -158,14 +161,14 @@ def command(
       iodyno compare BEFORE AFTER --format csv > compared.csv
       iodyno compare BEFORE AFTER --fail-if worse --junit junit.xml
       iodyno compare CAMPAIGN --levels 'size=1KiB/size=64KiB'
-      iodyno compare campaigns/nightly-*
+      iodyno compare campaigns/nightly-* --cluster local
       iodyno compare BEFORE AFTER --points size=1KiB size=1KiB --functions --json
     """
     from iodyno.analysis.compare import outcome_changes
     from iodyno.analysis.dataset import read_dataset
     from iodyno.analysis.decisions.ladder import ladder
     from iodyno.analysis.path_steps import step_changes
-    from iodyno.analysis.summary import analyse
+    from iodyno.analysis.summary import analyse, analyse_campaign
     from iodyno.report.compared import change_rows_of, verdicts_shown
     from iodyno.report.function_json import (
         change_values,
@@ -199,8 +202,16 @@ def command(
         raise click.UsageError(
             "--fail-if and --junit can only be used with verdicts on two campaigns or levels"
         )
-    datasets = [read_dataset(folder) for folder in campaigns]
-    summaries = [analyse(dataset) for dataset in datasets]
+    if cluster and points:
+        raise ExperimentError("cannot be used with --points", where="--cluster", advice="leave it out")
+    with workers(cluster) as each:
+        if points is None:
+            datasets = []
+            summaries = list(each(analyse_campaign, campaigns))
+            others = sessions_beside(summaries, also, each) if len(campaigns) == 2 else []
+        else:
+            datasets = [read_dataset(folder) for folder in campaigns]
+            summaries = [analyse(dataset) for dataset in datasets]
     measured = ladder(read_dataset(noise)).outcomes if noise else ()
     if levels:
         of_levels = compare_levels(summaries[0], levels, least=least, control=control, noise=measured)
@@ -216,7 +227,6 @@ def command(
             raise ExperimentError(
                 "the two points are missing", where="--points", advice=f"--points {example}"
             )
-        others = sessions_beside(summaries, also)
         verdicts = compare_campaigns(*summaries, least=least, control=control, noise=measured, also=others)
         show(verdicts_shown(verdicts, verbose=verbose), form)
         _conclude(verdicts, fail_if, junit)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from iodyno.analysis.decisions.noise import Noise
     from iodyno.analysis.decisions.verdicts import Control
     from iodyno.analysis.results import CampaignSummary
+    from iodyno.cluster import Each
     from iodyno.report.compared import Compared
     from iodyno.report.form import Shown
 
@@ -70,17 +71,17 @@ def _dated(summary: CampaignSummary) -> str:
     return f"{summary.folder} ({summary.created[:16].replace('T', ' ')})"
 
 
-def sessions_beside(two: Sequence[CampaignSummary], also: Sequence[Path]) -> list[CampaignSummary]:
+def sessions_beside(
+    two: Sequence[CampaignSummary], also: Sequence[Path], each: Each
+) -> list[CampaignSummary]:
     """The further campaigns of the first of `two`, analysed.
 
     Raises ExperimentError for one that cannot tell what sessions differ by: counted already, of other work, with other points.
     """
-    from iodyno.analysis.dataset import read_dataset
-    from iodyno.analysis.summary import analyse
+    from iodyno.analysis.summary import analyse_campaign
 
     known = {Path(summary.folder).resolve() for summary in two}
     labels = {tuple(sorted(point.labels.items())) for point in two[0].points}
-    found = []
     for folder in also:
         if folder.resolve() in known:
             raise ExperimentError(
@@ -89,7 +90,8 @@ def sessions_beside(two: Sequence[CampaignSummary], also: Sequence[Path]) -> lis
                 advice="name other campaigns of the same experiment",
             )
         known.add(folder.resolve())
-        summary = analyse(read_dataset(folder))
+    found = list(each(analyse_campaign, also))
+    for folder, summary in zip(also, found, strict=True):
         other_work = summary.workload.get("kind") != two[0].workload.get("kind")
         if other_work or labels.isdisjoint(tuple(sorted(point.labels.items())) for point in summary.points):
             raise ExperimentError(
@@ -97,7 +99,6 @@ def sessions_beside(two: Sequence[CampaignSummary], also: Sequence[Path]) -> lis
                 where="--also",
                 advice="name campaigns of the same experiment as the first",
             )
-        found.append(summary)
     return found
 
 

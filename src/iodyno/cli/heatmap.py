@@ -5,19 +5,21 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from iodyno.cli.encoding import Unescaped
 from iodyno.cli.number import NumberRange
+from iodyno.cli.workers import ProgressLine, cluster_option, workers
 from iodyno.core.errors import ExperimentError
 from iodyno.core.invalid import invalid
 
 if TYPE_CHECKING:
     from iodyno.cli.heatmap_output import Output
+    from iodyno.cluster import Each
     from iodyno.core.grid import Grid
 
 TIME_UNITS = ("s", "ms", "us", "ns")
@@ -45,7 +47,7 @@ _TRACE_ONLY = {
     "form": FORM_OPTION, "time_unit": "--time-unit", "value_unit": "--value-unit", "time_column": "--time-column",
     "value_column": "--value-column", "quantity": "--quantity", "process": "--process", "device": "--device",
     "sub_second": "--sub-second", "strict": "--strict", "truncated": "--truncated", "outliers": "--outliers",
-    "row_step": "--row-step", "high_quantile": "--max-quantile",
+    "row_step": "--row-step", "high_quantile": "--max-quantile", "cluster": "--cluster",
 }  # fmt: skip
 
 
@@ -153,6 +155,7 @@ _TRACE_ONLY = {
     help="Of a campaign: by this clock (default: every one).",
 )
 @click.option("--by", metavar="FACTOR", help="Of a campaign: a map for each level of a factor.")
+@cluster_option
 def command(sources: tuple[str, ...], written: str | None, as_json: bool, **options: Any) -> None:
     """Draw how a quantity is distributed over time, and say what is in it.
 
@@ -166,6 +169,7 @@ def command(sources: tuple[str, ...], written: str | None, as_json: bool, **opti
       awk '{ print $2, $3 }' out.iosnoop | iodyno heatmap - --time-unit us \\
         --value-unit us --max 2000 --grid -o heat.svg
       iodyno heatmap out.iosnoop -o heat.html
+      iodyno heatmap traces/*.gz --cluster local -o heat.html
       iodyno heatmap out.iosnoop --outliers 50ms --limit 20
       iodyno heatmap after.txt --minus before.txt -o difference.svg
       iodyno heatmap CAMPAIGN --operation write -o heat.png
@@ -204,24 +208,27 @@ def command(sources: tuple[str, ...], written: str | None, as_json: bool, **opti
 def _show_trace(paths: Sequence[str], options: dict[str, Any], output: Output) -> None:
     from iodyno.cli.heatmap_output import Map, show_difference, show_maps
 
-    region, limit, other = (options.pop(name) for name in ("outliers", "limit", "minus"))
+    region, limit, other, place = (options.pop(name) for name in ("outliers", "limit", "minus", "cluster"))
     for name in _CAMPAIGN_ONLY:
         options.pop(name)
     if region is not None:
+        if place is not None:
+            raise ExperimentError("cannot be used with --outliers", where="--cluster")
         _list_outliers(paths, region, limit, options)
         return
     if limit is not None:
         raise ExperimentError("belongs to --outliers", where="--limit", advice="--outliers 50ms --limit 20")
-    grid = _reduced(paths, dict(options))
-    title = output.look.title or _title(grid, paths)
-    if other is None:
-        show_maps([Map(title, grid)], output)
-        return
-    if (other == "-" and "-" in paths) or _is_campaign(other):
-        what = "is a campaign" if _is_campaign(other) else "standard input can be read once"
-        raise ExperimentError(f"{what}: no second trace", where="--minus", advice="--minus other.txt")
-    same = options | _frame_options(grid)
-    second = replace(_reduced([other], same), begin_ns=grid.begin_ns)
+    with nullcontext() if place is None else workers(place) as each:
+        grid = _reduced(paths, dict(options), each)
+        title = output.look.title or _title(grid, paths)
+        if other is None:
+            show_maps([Map(title, grid)], output)
+            return
+        if (other == "-" and "-" in paths) or _is_campaign(other):
+            what = "is a campaign" if _is_campaign(other) else "standard input can be read once"
+            raise ExperimentError(f"{what}: no second trace", where="--minus", advice="--minus other.txt")
+        same = options | _frame_options(grid)
+        second = replace(_reduced([other], same, each), begin_ns=grid.begin_ns)
     if second.edges != grid.edges:
         second = _same_edges(second, grid, other)
     names = (Path(paths[0]).name, Path(other).name)
@@ -259,42 +266,17 @@ def _same_edges(second: Grid, first: Grid, where: str) -> Grid:
     return replace(second, edges=first.edges)
 
 
-def _reduced(paths: Sequence[str], options: dict[str, Any]) -> Grid:
+def _reduced(paths: Sequence[str], options: dict[str, Any], each: Each | None) -> Grid:
     from iodyno.session.reduce import reduce
 
     column = options.pop("column")
     width_ns = column if column is None or isinstance(column, int) else _width_ns(column)
-    progress = _Progress() if sys.stderr.isatty() else None
+    line = ProgressLine()
+    progress = line.read if line.wanted else None
     try:
-        return reduce(list(paths), column_ns=width_ns, progress=progress, **options)
+        return reduce(list(paths), column_ns=width_ns, progress=progress, each=each, **options)
     finally:
-        if progress is not None:
-            progress.clear()
-
-
-class _Progress:
-    """Progress of the reducer, with the time left, on one line of stderr; nothing in the first second."""
-
-    def __init__(self) -> None:
-        self._started = time.monotonic()
-        self._shown = False
-
-    def __call__(self, done: int, total: int | None) -> None:
-        spent = time.monotonic() - self._started
-        if spent < 1:
-            return
-        text = f"reading: {done / 1e6:,.0f} MB"
-        if total and done:
-            text = f"reading: {done / total:.0%}, {max(0.0, spent * (total / done - 1)):.0f} s left"
-        Unescaped(sys.stderr).write(f"\r{text:<40}")
-        sys.stderr.flush()
-        self._shown = True
-
-    def clear(self) -> None:
-        """Takes the line away."""
-        if self._shown:
-            Unescaped(sys.stderr).write("\r" + " " * 40 + "\r")
-            sys.stderr.flush()
+        line.clear()
 
 
 def _width_ns(written: str) -> int:

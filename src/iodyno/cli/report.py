@@ -5,14 +5,17 @@ from __future__ import annotations
 import errno
 import gc
 import webbrowser
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from iodyno.cli.campaign_argument import complete_campaign, latest_campaign
 from iodyno.cli.form import format_option, show
 from iodyno.cli.stderr import to_stderr
+from iodyno.cli.workers import cluster_option, workers
 from iodyno.core.errors import ExperimentError, StoreError
 from iodyno.report.form import Form, Shown
 
@@ -23,7 +26,13 @@ if TYPE_CHECKING:
 
 
 @click.command(name="report")
-@click.argument("campaign", required=False, type=click.Path(path_type=Path), shell_complete=complete_campaign)
+@click.argument(
+    "campaigns",
+    nargs=-1,
+    metavar="[CAMPAIGN ...]",
+    type=click.Path(path_type=Path),
+    shell_complete=complete_campaign,
+)
 @format_option()
 @click.option(
     "--html", type=click.Path(path_type=Path, dir_okay=False), metavar="PATH", help="Write the page there."
@@ -36,18 +45,20 @@ if TYPE_CHECKING:
 @click.option(
     "--open", "opened", type=click.Choice(["yes", "no"]), default="no", help="Open the page in a browser."
 )
+@cluster_option
 def command(
-    campaign: Path | None,
+    campaigns: tuple[Path, ...],
     form: Form,
     html: Path | None,
     trials: str | None,
     opened: str,
+    cluster: str | None,
 ) -> None:
     """Show what the campaign in the folder CAMPAIGN found, and write its page; without CAMPAIGN, of the latest here.
 
     Prints the tables, and writes CAMPAIGN/report.html: one file that needs no network. In another form than text it writes the
     page only if --html says where; csv has a row for each point and outcome. Of a campaign in a folder that may not be written to
-    it prints the tables, and a note.
+    it prints the tables, and a note. Of several campaigns it does so for each.
 
     \b
     Examples:
@@ -55,8 +66,16 @@ def command(
       iodyno report campaigns/NAME --format csv > report.csv
       iodyno report campaigns/NAME --html /tmp/report.html --open yes
       iodyno report campaigns/NAME --trials 00012-1,00040-1
+      iodyno report campaigns/* --cluster local --format csv > all.csv
     """
-    campaign = latest_campaign(campaign)
+    if len(campaigns) > 1:
+        if html or trials or opened == "yes":
+            raise click.UsageError("--html, --trials and --open can only be used with one CAMPAIGN")
+        _show_several(campaigns, form, cluster)
+        return
+    if cluster:
+        raise click.UsageError("--cluster can only be used with several campaigns")
+    campaign = latest_campaign(campaigns[0] if campaigns else None)
     # What is read and worked out hangs together as trees, which go without being looked for: looking takes a tenth of the time.
     gc.set_threshold(100_000)
     from iodyno.analysis.dataset import read_dataset
@@ -84,6 +103,47 @@ def command(
         to_stderr(f"iodyno: report: {page}")
         if opened == "yes":
             webbrowser.open(page.resolve().as_uri())
+
+
+def _show_several(campaigns: Sequence[Path], form: Form, cluster: str | None) -> None:
+    with workers(cluster) as each:
+        found = zip(campaigns, each(partial(report_of, form), campaigns), strict=True)
+        if form == "json":
+            values = [{"campaign": str(folder), **printed} for folder, (printed, _) in found]
+            show(Shown(list, lambda: {"campaigns": values}, list), form)
+        elif form == "csv":
+            rows = [{"campaign": str(folder), **row} for folder, (printed, _) in found for row in printed]
+            show(Shown(list, list, lambda: rows), form)
+        else:
+            for folder, (printed, said) in found:
+                show(Shown(partial(lambda *blocks: blocks, f"{folder}\n", *printed), dict, list), form)
+                if said:
+                    to_stderr(f"iodyno: {said}")
+
+
+def report_of(form: Form, campaign: Path) -> tuple[Any, str]:
+    """Return what is printed of a campaign in a form (blocks, values, rows), and what is said of the page, if one is written."""
+    from iodyno.analysis.dataset import read_dataset
+    from iodyno.analysis.function_study import FunctionStudy, study_functions
+    from iodyno.analysis.summary import analyse
+    from iodyno.analysis.trial_views import shown_points
+    from iodyno.report.html import write_dataset
+
+    dataset = read_dataset(campaign)
+    summary = analyse(dataset)
+    if form in ("json", "csv"):
+        shown = shown_of(summary, FunctionStudy())
+        return (shown.values() if form == "json" else list(shown.rows())), ""
+    functions = study_functions(dataset, shown_points(summary))
+    printed = list(shown_of(summary, functions).blocks())
+    if form != "text":
+        return printed, ""
+    try:
+        return printed, f"report: {write_dataset(dataset, summary, campaign / 'report.html', functions)}"
+    except StoreError as error:
+        if not _may_not_write(error):
+            raise
+        return printed, f"note: {error}"
 
 
 def _shown(dataset: Dataset, asked: str | None) -> list[str] | None:

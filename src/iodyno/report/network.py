@@ -175,15 +175,24 @@ def _range(b: Bounds, work: str) -> str:
     return f"{number_text(b.balanced_throughput_least_per_s)} to {rate_text(b.balanced_throughput_most_per_s, work)}"
 
 
-def percentile_blocks(simulated: Sequence[Percentiles]) -> Iterator[Block]:
-    """Yield simulated response times, each with its 95 % interval."""
+def percentile_blocks(
+    simulated: Sequence[Percentiles], what: str = "", loads: Sequence[str] = ()
+) -> Iterator[Block]:
+    """Yield simulated response times, each with its 95 % interval; of several loads with what it is and that of each row."""
 
     def cell(found: Interval) -> str:
         return f"{time_text(found.value)} [{time_text(found.low)}, {time_text(found.high)}]"
 
-    heads = ["class", "jobs", "mean", *(f"p{percent:g}" for percent in simulated[0].quantiles_s)]
+    heads = [
+        *filter(None, [what]),
+        "class",
+        "jobs",
+        "mean",
+        *(f"p{percent:g}" for percent in simulated[0].quantiles_s),
+    ]
     rows = [
-        [c.name, str(c.jobs), cell(c.response_time_s), *map(cell, c.quantiles_s.values())] for c in simulated
+        [*load, c.name, str(c.jobs), cell(c.response_time_s), *map(cell, c.quantiles_s.values())]
+        for load, c in zip([[load] for load in loads] or [[]] * len(simulated), simulated, strict=True)
     ]
     yield table("Response time by simulation, 95 % intervals by batches", heads, rows)
     yield "note: jobs pass the stations in the order of the model, with exponential service times"

@@ -1,18 +1,22 @@
 """Runs the reducer on traces: any size and form in, a grid of counts out.
 
-The trace never passes through this process: the reducer opens the files itself, or takes standard input over. This module
-is imported by a command that answers at once, so it imports little.
+The trace never passes through this process: the reducer opens the files itself, or takes standard input over; on workers,
+one for each trace (tools/heat/src/parts.rs). This module is imported by a command that answers at once, so it imports little.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import subprocess
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import IO
 
+from iodyno.cluster import Each
 from iodyno.core.errors import ExperimentError, Interrupted, TrialError
 from iodyno.core.grid import Grid
 from iodyno.session.locate import HEAT, program_path
@@ -56,8 +60,9 @@ def reduce(
     truncated: bool = False,
     threads: int | None = None,
     progress: Progress | None = None,
+    each: Each | None = None,
 ) -> Grid:
-    """The grid of the traces at `paths`; "-" or none is standard input.
+    """The grid of the traces at `paths`; "-" or none is standard input. `each`: of workers that read one trace at a time.
 
     `low`, `high` and `row_step` are in the unit of values, or carry one ("2ms"). `begin` and `end` are seconds after the
     first event, or with "@" before them on the trace's own clock. What is None is found from the trace.
@@ -93,8 +98,24 @@ def reduce(
     command += [f"{name}={value}" for name, value in options.items() if value is not None]
     flags = {"--sub-second": sub_second, "--strict": strict, "--truncated": truncated, "--progress": progress}
     command += [name for name, wanted in flags.items() if wanted]
-    printed = _run([*command, *_named(paths)], progress)
+    if each is None:
+        printed = _run([*command, *_named(paths)], progress)
+    else:
+        printed = _in_parts([*([] if threads else ["--threads=1"]), *command], paths, each)
     return Grid.from_json(json.loads(printed))
+
+
+def _in_parts(command: Sequence[str], paths: Sequence[str | Path], each: Each) -> bytes:
+    """The same grid, each trace by a reducer of its own: surveyed for columns and rows that fit all of them, then counted."""
+    words, numbers = [*command, *_named(paths)], range(len(paths))
+    surveys = each(partial(_of_one, words, "survey", b""), numbers)
+    frame = _run(["--step=frame", *words], given=surveys)
+    counts = each(partial(_of_one, words, "count", frame), numbers)
+    return _run(["--step=join", *words], given=chain([frame], counts))
+
+
+def _of_one(words: Sequence[str], step: str, given: bytes, number: int) -> bytes:
+    return _run([f"--step={step}", f"--trace={number}", *words], given=[given])
 
 
 def list_region(
@@ -153,9 +174,17 @@ def _named(paths: Sequence[str | Path]) -> list[str]:
     return ["--", *(str(path) for path in paths)] if paths else ["--", "-"]
 
 
-def _run(arguments: Sequence[str], progress: Progress | None) -> bytes:
+def _run(
+    arguments: Sequence[str],
+    progress: Progress | None = None,
+    *,
+    given: Iterable[bytes] | None = None,
+) -> bytes:
     process = subprocess.Popen(
-        [program_path(HEAT), *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        [program_path(HEAT), *arguments],
+        stdin=None if given is None else subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
     )
     said: list[str] = []
     reader = threading.Thread(target=_listen, args=(process.stderr, said, progress), daemon=True)
@@ -163,6 +192,8 @@ def _run(arguments: Sequence[str], progress: Progress | None) -> bytes:
     assert process.stdout is not None
     with process.stdout as stdout:
         try:
+            if process.stdin is not None and given is not None:
+                _write(process.stdin, given)
             printed = stdout.read()
             process.wait()
         except KeyboardInterrupt:
@@ -177,6 +208,14 @@ def _run(arguments: Sequence[str], progress: Progress | None) -> bytes:
     if process.returncode != 0:
         raise _error(process.returncode, said)
     return printed
+
+
+def _write(stdin: IO[bytes], given: Iterable[bytes]) -> None:
+    """Hands what is given over; a reducer that has ended before says why."""
+    with contextlib.suppress(BrokenPipeError), stdin:
+        for part in given:
+            stdin.write(part)
+            stdin.flush()
 
 
 def _ended(process: subprocess.Popen[bytes], stderr: IO[bytes] | None) -> list[str]:

@@ -2,6 +2,8 @@
 
 use std::io;
 
+use serde::{Deserialize, Serialize};
+
 use crate::event::Batch;
 use crate::frame::{Frame, Scale};
 use crate::pass::{Forked, Sink};
@@ -156,6 +158,43 @@ impl Counts {
 
     fn height(&self) -> usize {
         self.rows.edges.len() + 1
+    }
+}
+
+/// Counts as they pass between processes that have the same frame; doubles are their bits.
+#[derive(Serialize, Deserialize)]
+pub struct Flat {
+    cells: Vec<(u32, u64)>,
+    by_value: Vec<(u32, u64)>,
+    least: u64,
+    greatest: u64,
+    outside: u64,
+    events: u64,
+}
+
+impl Counts {
+    /// What passes to another process.
+    #[must_use]
+    pub fn flat(self) -> Flat {
+        let sparse = |counts: Vec<u64>| (0..).zip(counts).filter(|(_, count)| *count > 0).collect();
+        Flat {
+            cells: sparse(self.cells),
+            by_value: sparse(self.by_value),
+            least: self.least.to_bits(),
+            greatest: self.greatest.to_bits(),
+            outside: self.outside,
+            events: self.events,
+        }
+    }
+
+    /// Takes over what another process counted.
+    pub fn join_flat(&mut self, flat: &Flat) {
+        flat.cells.iter().for_each(|(at, count)| self.cells[*at as usize] += count);
+        flat.by_value.iter().for_each(|(at, count)| self.by_value[*at as usize] += count);
+        self.least = self.least.min(f64::from_bits(flat.least));
+        self.greatest = self.greatest.max(f64::from_bits(flat.greatest));
+        self.outside += flat.outside;
+        self.events += flat.events;
     }
 }
 

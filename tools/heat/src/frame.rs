@@ -1,5 +1,7 @@
 //! Columns and rows: chosen from what is asked for and what the first pass found.
 
+use serde::{Deserialize, Serialize};
+
 use crate::failure::Mistake;
 use crate::survey::Survey;
 use crate::unit::{self, trimmed};
@@ -23,7 +25,7 @@ const FAR_NS: i128 = 366 * 86_400 * 1_000_000_000;
 const SECOND: i64 = 1_000_000_000;
 
 /// How rows are cut.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Scale {
     /// In equal steps.
     Linear,
@@ -86,7 +88,7 @@ impl Default for Asked {
 }
 
 /// Columns and rows.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Frame {
     /// Where the first column begins.
     pub begin_ns: i64,
@@ -98,7 +100,8 @@ pub struct Frame {
     pub from_ns: i64,
     /// And those up to this one, itself with them.
     pub last_ns: i64,
-    /// Edges of the rows, ascending.
+    /// Edges of the rows, ascending; written as their bits, so that none is rounded.
+    #[serde(with = "bits")]
     pub edges: Vec<f64>,
     /// How they are cut.
     pub scale: Scale,
@@ -106,6 +109,18 @@ pub struct Frame {
     pub sub_second: bool,
     /// What was chosen, in words.
     pub notes: Vec<String>,
+}
+
+mod bits {
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub fn serialize<S: Serializer>(values: &[f64], to: S) -> Result<S::Ok, S::Error> {
+        to.collect_seq(values.iter().map(|value| value.to_bits()))
+    }
+
+    pub fn deserialize<'a, D: Deserializer<'a>>(from: D) -> Result<Vec<f64>, D::Error> {
+        Ok(Vec::<u64>::deserialize(from)?.into_iter().map(f64::from_bits).collect())
+    }
 }
 
 impl Frame {

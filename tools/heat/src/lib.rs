@@ -20,6 +20,7 @@ pub mod formats;
 pub mod frame;
 pub mod number;
 pub mod pairing;
+pub mod parts;
 pub mod pass;
 pub mod reduce;
 pub mod region;

@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufRead, BufWriter, Write};
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -16,11 +16,14 @@ use iodyno_heat::event::{Quantity, Wanted, QUANTITIES};
 use iodyno_heat::failure::{Failure, Mistake};
 use iodyno_heat::formats::Columns;
 use iodyno_heat::frame::{self, Asked, Mark};
+use iodyno_heat::parts::{self, Framed};
 use iodyno_heat::pass::Progress;
-use iodyno_heat::reduce::{self, Request};
+use iodyno_heat::reduce::{self, Reduced, Request};
 use iodyno_heat::region;
 use iodyno_heat::source::Source;
 use iodyno_heat::unit::{Unit, UNITS};
+use serde::de::DeserializeOwned;
+use serde::Serialize;
 
 /// A trace that broke off; the grid of what could be read was printed.
 const BROKEN: u8 = 65;
@@ -122,6 +125,21 @@ struct Options {
     /// Say errors as JSON
     #[arg(long, hide = true)]
     errors_as_json: bool,
+    /// One step of a reduction in parts; what is printed is for the next step
+    #[arg(long, value_enum, hide = true)]
+    step: Option<Step>,
+    /// The trace of that step, from 0
+    #[arg(long, hide = true, default_value_t = 0)]
+    trace: usize,
+}
+
+/// Steps of `parts`: what each but the first needs comes on stdin, one a line.
+#[derive(Clone, Copy, ValueEnum)]
+enum Step {
+    Survey,
+    Frame,
+    Count,
+    Join,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -158,13 +176,52 @@ fn reduced(options: &Options) -> Result<ExitCode, Failure> {
     if let Some(wanted) = &options.outliers {
         return listed(options, sources, &request, wanted);
     }
+    if let Some(step) = options.step {
+        return one_step(options, step, sources, &request);
+    }
     let total =
         sources.iter().map(|source| source.random_access().map(|(_, bytes)| bytes)).sum::<Option<u64>>();
     let found = watched(options, total, |progress| reduce::reduce(sources, &request, progress))?;
+    printed(options, &found)
+}
+
+fn one_step(
+    options: &Options,
+    step: Step,
+    sources: Vec<Source>,
+    request: &Request,
+) -> Result<ExitCode, Failure> {
+    let (progress, at) = (Progress::default(), options.trace);
+    let mut lines = io::stdin().lock().lines();
+    match step {
+        Step::Survey => write(&parts::survey(sources, request, at, &progress)?)?,
+        Step::Frame => write(&parts::frame(sources, request, lines.map(read))?)?,
+        Step::Count => {
+            let framed: Framed = lines.next().map_or(Err(io::ErrorKind::UnexpectedEof.into()), read)?;
+            write(&parts::count(sources, request, &framed, at, &progress)?)?;
+        }
+        Step::Join => {
+            let framed: Framed = lines.next().map_or(Err(io::ErrorKind::UnexpectedEof.into()), read)?;
+            return printed(options, &parts::join(sources, request, framed, lines.map(read))?);
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn read<T: DeserializeOwned>(line: io::Result<String>) -> io::Result<T> {
+    Ok(serde_json::from_str(&line?)?)
+}
+
+/// Writes a line of JSON.
+fn write(value: &impl Serialize) -> io::Result<()> {
     let mut out = io::stdout().lock();
-    serde_json::to_writer(&mut out, &found).map_err(io::Error::from)?;
+    serde_json::to_writer(&mut out, value)?;
     out.write_all(b"\n")?;
-    out.flush()?;
+    out.flush()
+}
+
+fn printed(options: &Options, found: &Reduced) -> Result<ExitCode, Failure> {
+    write(found)?;
     if found.broken.is_empty() || options.truncated {
         return Ok(ExitCode::SUCCESS);
     }

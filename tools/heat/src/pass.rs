@@ -8,6 +8,8 @@ use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::Mutex;
 
+use serde::{Deserialize, Serialize};
+
 use crate::event::{Batch, Place, FIRST_UNREADABLE};
 use crate::formats::{Form, Parser};
 use crate::source::Source;
@@ -75,6 +77,20 @@ impl Tally {
         self.unreadable_first.iter().map(shown).collect()
     }
 
+    /// What there is to say of the lines.
+    #[must_use]
+    pub fn told(&self) -> Told {
+        Told {
+            skipped: self.skipped,
+            filtered: self.filtered,
+            placeless: self.placeless,
+            notes: self.notes.clone(),
+            unreadable: self.unreadable,
+            unreadable_first: self.unreadable_first(),
+            broken: self.broken.clone(),
+        }
+    }
+
     fn take(&mut self, batch: &Batch, chunk: u64) {
         let at = chunk as usize;
         if self.lines.len() <= at {
@@ -105,6 +121,40 @@ impl Tally {
         self.unreadable_first.extend(other.unreadable_first);
         self.unreadable_first.sort_by_key(|(place, _)| *place);
         self.unreadable_first.truncate(FIRST_UNREADABLE);
+    }
+}
+
+/// What there is to say of the lines of traces, wherever they were read.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Told {
+    /// Lines that are no event.
+    pub skipped: u64,
+    /// Events left out by filters.
+    pub filtered: u64,
+    /// Operations without a place, where places were wanted.
+    pub placeless: u64,
+    /// What parsers had to say.
+    pub notes: BTreeSet<String>,
+    /// Lines that could not be understood.
+    pub unreadable: u64,
+    /// Source, line and reason of the first of them.
+    pub unreadable_first: Vec<(usize, u64, String)>,
+    /// Sources that broke off, with the reason.
+    pub broken: Vec<(usize, String)>,
+}
+
+impl Told {
+    /// Takes over what was said of source number `source` alone; sources come in their order.
+    pub fn join(&mut self, other: Told, source: usize) {
+        self.skipped += other.skipped;
+        self.filtered += other.filtered;
+        self.placeless += other.placeless;
+        self.notes.extend(other.notes);
+        self.unreadable += other.unreadable;
+        self.unreadable_first
+            .extend(other.unreadable_first.into_iter().map(|(_, line, reason)| (source, line, reason)));
+        self.unreadable_first.truncate(FIRST_UNREADABLE);
+        self.broken.extend(other.broken.into_iter().map(|(_, reason)| (source, reason)));
     }
 }
 

@@ -13,7 +13,7 @@ use crate::event::{Batch, Quantity, Wanted};
 use crate::failure::{Failure, Mistake};
 use crate::formats::{self, Columns, Form, Head, Parser, Setting, FORMS};
 use crate::frame::{self, Asked, Frame, Scale};
-use crate::pass::{Forked, Pass, Progress, Sink, Tally};
+use crate::pass::{Forked, Pass, Progress, Sink, Told};
 use crate::source::{Packing, Source};
 use crate::spool::{unnamed_file, Attempt, Counted, UNPACKED_MOST};
 use crate::survey::Survey;
@@ -185,13 +185,7 @@ pub fn parsers<'a>(
 /// # Panics
 /// An event was lost or counted twice, which is a defect of this program.
 pub fn reduce(sources: Vec<Source>, request: &Request, progress: &Progress) -> Result<Reduced, Failure> {
-    let names: Vec<String> = sources.iter().map(|source| source.name.clone()).collect();
-    let mut opened =
-        sources.into_iter().map(|source| open(source, request)).collect::<Result<Vec<_>, _>>()?;
-    let wanted = wanted(&opened, request);
-    let unit = unit_of(&opened, request, wanted.quantity);
-    let asked = limits(&opened, request, wanted.quantity, unit)?;
-
+    let Task { names, mut opened, wanted, unit, asked } = Task::new(sources, request)?;
     if wanted.quantity.is_derived() {
         return derived(&opened, request, &wanted, asked, progress, &names);
     }
@@ -225,30 +219,60 @@ pub fn reduce(sources: Vec<Source>, request: &Request, progress: &Progress) -> R
             trace.source.move_to(file, bytes);
         }
         stop_if_asked(progress)?;
-        strict(&first.tally, request, &names)?;
+        strict(&first.tally.told(), request, &names)?;
     }
-    let tally = first.tally;
-    let line_of = |place| said(&tally, place, &names);
+    let (tally, told) = (&first.tally, first.tally.told());
+    let line_of = |place| said(tally.line_of(place), &names);
     let Both { survey, counts } = both;
     let frame = frame::choose(&asked, &survey, unit, &line_of)
-        .map_err(|mistake| with_unreadable(mistake, &tally, &names).at(names.join(", ")))?;
+        .map_err(|mistake| with_unreadable(mistake, &told, &names).at(names.join(", ")))?;
     drop(survey);
     if let (Some(counts), Some(guess)) = (counts, guess) {
         if guess.is_same(&frame) {
-            return Ok(reduced(&opened, &wanted, unit, frame, counts, &tally, &names));
+            return Ok(reduced(&opened, &wanted, unit, frame, counts, &told, &names));
         }
     }
 
-    let threads = if frame.columns * frame.edges.len() > 1 << 20 { 1 } else { request.threads };
-    let mut second = Pass::new(threads, false, progress);
+    let mut second = Pass::new(counting_threads(&frame, request), false, progress);
     let mut counts = Counts::new(&frame);
     for trace in &opened {
         let parser = parsers(trace, request, &wanted)?;
         second.read(&trace.source, trace.form, &parser, None, &mut counts)?;
         stop_if_asked(progress)?;
     }
-    assert_eq!(tally.unreadable, second.tally.unreadable, "the trace changed between two passes");
-    Ok(reduced(&opened, &wanted, unit, frame, counts, &tally, &names))
+    assert_eq!(told.unreadable, second.tally.unreadable, "the trace changed between two passes");
+    Ok(reduced(&opened, &wanted, unit, frame, counts, &told, &names))
+}
+
+/// Traces, and what is wanted of them.
+pub(crate) struct Task {
+    pub names: Vec<String>,
+    pub opened: Vec<Opened>,
+    pub wanted: Wanted,
+    pub unit: &'static str,
+    pub asked: Asked,
+}
+
+impl Task {
+    /// Looks at the beginnings of the traces: what is wanted depends on all of them.
+    pub fn new(sources: Vec<Source>, request: &Request) -> Result<Self, Mistake> {
+        let names = sources.iter().map(|source| source.name.clone()).collect();
+        let opened =
+            sources.into_iter().map(|source| open(source, request)).collect::<Result<Vec<_>, _>>()?;
+        let wanted = wanted(&opened, request);
+        let unit = unit_of(&opened, request, wanted.quantity);
+        let asked = limits(&opened, request, wanted.quantity, unit)?;
+        Ok(Task { names, opened, wanted, unit, asked })
+    }
+}
+
+/// Threads that count: each has the whole grid.
+pub(crate) fn counting_threads(frame: &Frame, request: &Request) -> usize {
+    if frame.columns * frame.edges.len() > 1 << 20 {
+        1
+    } else {
+        request.threads
+    }
 }
 
 /// A file to unpack a packed trace into, so that the second pass reads it plain, on all threads; `None` for a plain one, or
@@ -325,7 +349,7 @@ fn derived(
     for trace in opened {
         pass.read_alone(&trace.source, trace.form, &parsers(trace, request, wanted)?, &mut points)?;
         stop_if_asked(progress)?;
-        strict(&pass.tally, request, names)?;
+        strict(&pass.tally.told(), request, names)?;
     }
     let span = points.times.map_or(0, |[first, last]| i128::from(last) - i128::from(first));
     let width = asked.column_ns.unwrap_or_else(|| frame::round_width(span, frame::AUTOMATIC_COLUMNS));
@@ -341,9 +365,9 @@ fn derived(
         points.depths(&mut survey)?;
     }
     let unit = if busy { "ratio" } else { "count" };
-    let tally = pass.tally;
+    let told = pass.tally.told();
     let mut frame = frame::choose(&asked, &survey, unit, &|_| "in the trace".to_owned())
-        .map_err(|mistake| with_unreadable(mistake, &tally, names).at(names.join(", ")))?;
+        .map_err(|mistake| with_unreadable(mistake, &told, names).at(names.join(", ")))?;
     frame.notes.push(format!("{} operations of {} devices", points.spans, points.devices()));
     let mut counts = Counts::new(&frame);
     if busy {
@@ -351,27 +375,27 @@ fn derived(
     } else {
         points.depths(&mut counts)?;
     }
-    Ok(reduced(opened, wanted, unit, frame, counts, &tally, names))
+    Ok(reduced(opened, wanted, unit, frame, counts, &told, names))
 }
 
-fn reduced(
+pub(crate) fn reduced(
     opened: &[Opened],
     wanted: &Wanted,
     unit: &'static str,
     frame: Frame,
     counts: Counts,
-    tally: &Tally,
+    told: &Told,
     names: &[String],
 ) -> Reduced {
     let mut notes = frame.notes;
-    if tally.filtered > 0 {
-        let events = if tally.filtered == 1 { "event is" } else { "events are" };
-        notes.push(format!("{} {events} left out: not asked for, or without a length", tally.filtered));
+    if told.filtered > 0 {
+        let events = if told.filtered == 1 { "event is" } else { "events are" };
+        notes.push(format!("{} {events} left out: not asked for, or without a length", told.filtered));
     }
-    notes.extend(without_place(tally));
-    notes.extend(tally.notes.iter().cloned());
+    notes.extend(without_place(told));
+    notes.extend(told.notes.iter().cloned());
     let broken: Vec<String> =
-        tally.broken.iter().map(|(at, why)| format!("{} breaks off: {why}", names[*at])).collect();
+        told.broken.iter().map(|(at, why)| format!("{} breaks off: {why}", names[*at])).collect();
     notes.extend(broken.iter().cloned());
     let forms: Vec<&str> = opened.iter().map(|trace| trace.form.name).collect();
     let one = forms.iter().all(|name| *name == forms[0]);
@@ -392,19 +416,21 @@ fn reduced(
         over: counts.over(),
         by_value: counts.by_value(),
         outside: counts.outside,
-        events: counts.events + tally.unreadable,
-        unreadable: tally.unreadable,
-        unreadable_first: tally
-            .unreadable_first()
-            .into_iter()
-            .map(|(at, line, why)| (line, if several { format!("{}: {why}", names[at]) } else { why }))
+        events: counts.events + told.unreadable,
+        unreadable: told.unreadable,
+        unreadable_first: told
+            .unreadable_first
+            .iter()
+            .map(|(at, line, why)| {
+                (*line, if several { format!("{}: {why}", names[*at]) } else { why.clone() })
+            })
             .collect(),
         sub_second: frame.sub_second,
         form: if one { forms[0].to_owned() } else { forms.join(", ") },
         notes,
-        skipped: tally.skipped,
-        filtered: tally.filtered,
-        placeless: tally.placeless,
+        skipped: told.skipped,
+        filtered: told.filtered,
+        placeless: told.placeless,
         broken,
         edges: frame.edges,
     };
@@ -503,15 +529,15 @@ pub fn bound(option: &str, text: &str, plain: Unit, base: &str) -> Result<f64, M
 }
 
 /// What is said of operations without a place; `None` where there are none.
-fn without_place(tally: &Tally) -> Option<String> {
-    let has = if tally.placeless == 1 { "operation has" } else { "operations have" };
-    (tally.placeless > 0).then(|| {
-        format!("{} {has} no place on the device (as a flush) and no offset to draw", tally.placeless)
+fn without_place(told: &Told) -> Option<String> {
+    let has = if told.placeless == 1 { "operation has" } else { "operations have" };
+    (told.placeless > 0).then(|| {
+        format!("{} {has} no place on the device (as a flush) and no offset to draw", told.placeless)
     })
 }
 
-fn said(tally: &Tally, place: u64, names: &[String]) -> String {
-    let (source, line) = tally.line_of(place);
+/// Names a line of a source.
+pub(crate) fn said((source, line): (usize, u64), names: &[String]) -> String {
     if names.len() > 1 {
         format!("on line {line} of {}", names[source])
     } else {
@@ -519,28 +545,26 @@ fn said(tally: &Tally, place: u64, names: &[String]) -> String {
     }
 }
 
-fn with_unreadable(mistake: Mistake, tally: &Tally, names: &[String]) -> Mistake {
-    let broken = tally
+pub(crate) fn with_unreadable(mistake: Mistake, told: &Told, names: &[String]) -> Mistake {
+    let broken = told
         .broken
         .first()
         .map(|(at, why)| format!("; {} breaks off: {why}", names[*at]))
         .unwrap_or_default();
-    let broken = without_place(tally).map(|what| format!("; {what}")).unwrap_or_default() + &broken;
-    let first = tally.unreadable_first();
-    let Some((_, line, reason)) = first.first() else {
+    let broken = without_place(told).map(|what| format!("; {what}")).unwrap_or_default() + &broken;
+    let Some((_, line, reason)) = told.unreadable_first.first() else {
         return Mistake { what: mistake.what + &broken, ..mistake };
     };
-    let lines = if tally.unreadable == 1 { "line" } else { "lines" };
+    let lines = if told.unreadable == 1 { "line" } else { "lines" };
     let what = format!(
         "{}; {} {lines} cannot be read, first line {line}: {reason}{broken}",
-        mistake.what, tally.unreadable
+        mistake.what, told.unreadable
     );
     Mistake { what, ..mistake }
 }
 
-fn strict(tally: &Tally, request: &Request, names: &[String]) -> Result<(), Mistake> {
-    let first = tally.unreadable_first();
-    match first.first() {
+pub(crate) fn strict(told: &Told, request: &Request, names: &[String]) -> Result<(), Mistake> {
+    match told.unreadable_first.first() {
         Some((source, line, reason)) if request.strict => Err(Mistake::new(
             format!("it cannot be read: {reason}"),
             "mend the line, or read without --strict, which counts such lines and goes on",

@@ -2,6 +2,8 @@
 
 use std::io;
 
+use serde::{Deserialize, Serialize};
+
 use crate::event::{place, Batch, Place};
 use crate::pass::{Forked, Sink};
 
@@ -95,11 +97,73 @@ impl Forked for Survey {
         if let Some(theirs) = other.least_above_zero {
             self.least_above_zero = Some(self.least_above_zero.map_or(theirs, |ours| ours.min(theirs)));
         }
-        self.sample.extend(other.sample);
+        self.join_sample(other.sample, other.stride);
     }
 }
 
+/// A survey of one trace as it passes between processes; doubles are their bits, so that none is rounded.
+#[derive(Serialize, Deserialize)]
+pub struct Flat {
+    events: u64,
+    /// With the line of each.
+    times: Option<[(i64, u64); 2]>,
+    values: Option<[u64; 2]>,
+    least_above_zero: Option<u64>,
+    /// Bucket and count.
+    counts: Vec<(u32, u64)>,
+    sample: Vec<i64>,
+    stride: u64,
+}
+
 impl Survey {
+    /// What passes to another process; `line_of` says on which line of the trace a place is.
+    #[must_use]
+    pub fn flat(self, line_of: impl Fn(Place) -> u64) -> Flat {
+        let counts = (0..).zip(self.counts).filter(|(_, count)| *count > 0);
+        Flat {
+            events: self.events,
+            times: self.times.map(|ends| ends.map(|(time, place)| (time, line_of(place)))),
+            values: self.values.map(|ends| ends.map(f64::to_bits)),
+            least_above_zero: self.least_above_zero.map(f64::to_bits),
+            counts: counts.collect(),
+            sample: self.sample,
+            stride: self.stride,
+        }
+    }
+
+    /// Takes over what another process found; `place_of` makes a place of a line.
+    pub fn join_flat(&mut self, flat: Flat, place_of: impl Fn(u64) -> Place) {
+        let mut counts = vec![0; BUCKETS];
+        flat.counts.into_iter().for_each(|(bucket, count)| counts[bucket as usize] = count);
+        self.join(Survey {
+            events: flat.events,
+            times: flat.times.map(|ends| ends.map(|(time, line)| (time, place_of(line)))),
+            values: flat.values.map(|ends| ends.map(f64::from_bits)),
+            least_above_zero: flat.least_above_zero.map(f64::from_bits),
+            counts,
+            sample: flat.sample,
+            stride: flat.stride,
+            until_next: 0,
+        });
+    }
+
+    /// Joins two samples of one of so many events each: the same of so many of both, so that neither weighs more.
+    fn join_sample(&mut self, mut sample: Vec<i64>, mut stride: u64) {
+        while stride < self.stride {
+            halve(&mut sample);
+            stride *= 2;
+        }
+        while self.stride < stride || self.sample.len() + sample.len() > 2 * SAMPLE {
+            if self.stride >= stride {
+                halve(&mut sample);
+                stride *= 2;
+            }
+            halve(&mut self.sample);
+            self.stride *= 2;
+        }
+        self.sample.extend(sample);
+    }
+
     fn widen(&mut self, times: [(i64, Place); 2], values: [f64; 2]) {
         self.times = Some(match self.times {
             None => times,
@@ -121,11 +185,7 @@ impl Survey {
 
     fn sample_time(&mut self, time_ns: i64) {
         if self.sample.len() >= SAMPLE {
-            let mut at = 0;
-            self.sample.retain(|_| {
-                at += 1;
-                at % 2 == 1
-            });
+            halve(&mut self.sample);
             self.stride *= 2;
         }
         self.sample.push(time_ns);
@@ -167,6 +227,15 @@ impl Survey {
     }
 }
 
+/// Every other one of a sample.
+fn halve(sample: &mut Vec<i64>) {
+    let mut at = 0;
+    sample.retain(|_| {
+        at += 1;
+        at % 2 == 1
+    });
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -205,6 +274,15 @@ mod tests {
             prop_assert_eq!(joined.values, whole.values);
             prop_assert_eq!(joined.events, whole.events);
             prop_assert_eq!(joined.quantile(0.9), whole.quantile(0.9));
+        }
+
+        #[test]
+        fn a_sample_of_two_is_fair_to_both(many in 1usize..20_000, few in 1usize..20_000) {
+            let mut joined = survey(&vec![1.0; many]);
+            joined.join(survey(&vec![2.0; few]));
+            let of_each = (many + few) / joined.stride as usize;
+            prop_assert!(joined.sample.len().abs_diff(of_each) <= 30, "{} of {of_each}", joined.sample.len());
+            prop_assert!(joined.sample.len() <= 2 * SAMPLE);
         }
     }
 }

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,7 @@ from iodyno.cli.form import format_option, show
 from iodyno.cli.given import given
 from iodyno.cli.model.options import numbers
 from iodyno.cli.number import SEED
+from iodyno.cli.workers import cluster_option, workers
 from iodyno.core.errors import ExperimentError
 from iodyno.core.invalid import invalid
 from iodyno.core.network import Class, ClosedClass, Network
@@ -92,6 +94,7 @@ def _whole_numbers(
     show_default=True,
     help="Of the simulation: the same seed gives the same numbers.",
 )
+@cluster_option
 @format_option()
 def command(
     file: Path,
@@ -102,6 +105,7 @@ def command(
     simulate: bool,
     percents: tuple[Fraction, ...],
     seed: int,
+    cluster: str | None,
     form: Form,
 ) -> None:
     """Solve a network of queues: throughput, response time, utilisation, queues, bounds.
@@ -125,20 +129,22 @@ def command(
       iodyno model network docs/examples/three-tier.yaml --population 20:400:20
       iodyno model network docs/examples/three-tier.yaml --class api \\
         --rate 10:200:10 --json
-      iodyno model network docs/examples/three-tier.yaml --simulate
+      iodyno model network docs/examples/three-tier.yaml --class api \\
+        --rate 20:100:20 --simulate --cluster local
     """
     network = parse_network(_read(file), file=str(file), environment=os.environ)
-    unused = {"percents", "seed"} & given(click.get_current_context())
+    named = {"percents": "--percentiles", "seed": "--seed", "cluster": "--cluster"}
+    unused = sorted(named.keys() & given(click.get_current_context()))
     if unused and not simulate:
-        option = "--percentiles" if "percents" in unused else "--seed"
+        option = named[unused[0]]
         raise ExperimentError("it is for --simulate", where=option, advice=f"{option} with --simulate")
     if populations is None and rates is None:
         if of_class is not None:
             raise ExperimentError("can only be used with --population or --rate", where="--class")
-        _show(solve(network, method), form, [float(p) for p in percents] if simulate else [], seed)
+        solution = solve(network, method)
+        (simulated,) = _simulated([solution], percents if simulate else (), seed, cluster)
+        _show(solution, form, simulated)
         return
-    if simulate:
-        raise ExperimentError("cannot be used with a range of loads", where="--simulate")
     if populations is not None and rates is not None:
         raise ExperimentError("--population cannot be used with --rate", where="--rate")
     if populations is not None:
@@ -147,10 +153,12 @@ def command(
         swept = _chosen([c.name for c in network.open_classes], of_class, "open", "--rate")
     points = [_varied(network, swept, value) for value in populations or rates or ()]
     solutions = solve_sweep(points, method)
+    every = _simulated(solutions, percents if simulate else (), seed, cluster)
+    both = list(zip(solutions, every, strict=True))
     shown = Shown(
-        blocks=lambda: _sweep(solutions, swept, "population" if populations else "rate"),
-        values=lambda: {"model": network.name, "rows": [values(s, bounds(s.network)) for s in solutions]},
-        rows=lambda: (row for each in solutions for row in class_rows(each)),
+        blocks=lambda: _sweep(both, swept, "population" if populations else "rate"),
+        values=lambda: {"model": network.name, "rows": [values(s, bounds(s.network), p) for s, p in both]},
+        rows=lambda: (row for solution, simulated in both for row in class_rows(solution, simulated)),
     )
     show(shown, form)
 
@@ -164,13 +172,20 @@ def _read(file: Path) -> bytes:
         raise ExperimentError(text, where=str(file), advice=advice) from None
 
 
-def _show(solution: Solution, form: Form, percents: Sequence[float], seed: int) -> None:
-    limits = bounds(solution.network)
-    simulated: tuple[Percentiles, ...] = ()
-    if percents:
-        from iodyno.analysis.queueing.networks.simulated import percentiles
+def _simulated(
+    solutions: Sequence[Solution], percents: Sequence[Fraction], seed: int, cluster: str | None
+) -> list[tuple[Percentiles, ...]]:
+    if not percents:
+        return [()] * len(solutions)
+    from iodyno.analysis.queueing.networks.simulated import percentiles
 
-        simulated = percentiles(solution.network, percents, seed=seed)
+    part = partial(percentiles, wanted=[float(percent) for percent in percents], seed=seed)
+    with workers(cluster) as each:
+        return list(each(part, [solution.network for solution in solutions]))
+
+
+def _show(solution: Solution, form: Form, simulated: tuple[Percentiles, ...]) -> None:
+    limits = bounds(solution.network)
     shown = Shown(
         blocks=lambda: (
             *report_blocks(solution, limits),
@@ -217,7 +232,10 @@ def _varied(network: Network, name: str, value: int | Fraction) -> Network:
     return replace(network, classes=tuple(changed(c) for c in network.classes))
 
 
-def _sweep(solutions: Sequence[Solution], swept: str, what: str) -> Iterator[Block]:
+def _sweep(
+    both: Sequence[tuple[Solution, tuple[Percentiles, ...]]], swept: str, what: str
+) -> Iterator[Block]:
+    solutions = [solution for solution, _ in both]
     heads = [what]
     several = len(solutions[0].classes) > 1
     for c in solutions[0].classes:
@@ -244,3 +262,6 @@ def _sweep(solutions: Sequence[Solution], swept: str, what: str) -> Iterator[Blo
         yield f"N* = {number_text(knee)} jobs of {swept}: from there on, jobs are sure to wait for each other"
     for note in solutions[-1].notes:
         yield f"note: {note}"
+    if simulated := [found for _, of_load in both for found in of_load]:
+        loads = [row[0] for row, (_, of_load) in zip(rows, both, strict=True) for _ in of_load]
+        yield from percentile_blocks(simulated, what, loads)

@@ -13,6 +13,7 @@ from iodyno.cli.model import options
 from iodyno.cli.model.notation import Kind, Queue, complete_notation, forms_text, queue_of
 from iodyno.cli.model.options import numbers, seconds
 from iodyno.cli.number import NUMBER, SEED
+from iodyno.cli.workers import cluster_option
 from iodyno.core.errors import ExperimentError
 from iodyno.report.form import Form
 
@@ -62,13 +63,14 @@ clients may follow, as in M/M/8/20 or M/M/8//64. First come, first served. What 
 @click.option("--distance", "distance_km", type=NUMBER, metavar="KM",
               help="Kilometres of fibre, instead: 5 us each way for each.")  # fmt: skip
 @options.percentiles
-@click.option("--simulate", is_flag=True, help="Simulate it, at one load, with 95 % intervals.")
+@click.option("--simulate", is_flag=True, help="Simulate it, each load by itself, with 95 % intervals.")
 @click.option("--service-law", metavar="LAW",
               help="For G: constant, exponential, erlang(4), hyperexponential(4), lognormal(2).")  # fmt: skip
 @click.option("--arrival-law", metavar="LAW", help="For G: the law of times between arrivals, one of those.")
 @click.option("--precision", metavar="P%", default="2%", show_default=True,
               help="Half-width of the simulated mean response time's interval.")  # fmt: skip
 @click.option("--seed", type=SEED, default=1, show_default=True, help="The same seed gives the same numbers.")
+@cluster_option
 @format_option()
 @click.pass_context
 def command(
@@ -103,7 +105,7 @@ def command(
 def _refuse_others(ctx: click.Context, kind: Kind, simulate: bool) -> None:
     """Raises ExperimentError for an option that does not go with the kind."""
     words = {each.name: each.opts[0] for each in ctx.command.params}
-    allowed = (*kind.options, *(("--precision", "--seed") if simulate else ()))
+    allowed = (*kind.options, *(("--precision", "--seed", "--cluster") if simulate else ()))
     for name in sorted(given(ctx) - _ALWAYS):
         if words[name] not in allowed:
             raise ExperimentError(

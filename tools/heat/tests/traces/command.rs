@@ -117,3 +117,56 @@ fn of_a_trace_that_breaks_off_what_can_be_read_is_printed() {
     assert!(errors.contains("5 events before that were read"), "{errors}");
     assert_eq!(told(&piped(&bytes, &["--truncated"])).0, 0);
 }
+
+#[test]
+fn traces_in_parts_make_the_grid_of_all_of_them() {
+    let folder = std::env::temp_dir().join(format!("iodyno-parts-{}", std::process::id()));
+    std::fs::create_dir(&folder).unwrap();
+    // Others of another form, in no order, with what cannot be read, values at the edges of buckets and one event alone.
+    let first: String = (0..9000).map(|i| format!("{}.{:03} {}\n", i / 300, i % 300, i % 977)).collect();
+    let traces = [
+        ("a", format!("{first}no line\n")),
+        ("b", "time,latency\n40,5.1\n-3,5.2\n7,no number\n".to_owned()),
+        ("c", "2 123456.789\n".to_owned()),
+    ];
+    let names = traces.map(|(name, text)| {
+        let path = folder.join(name);
+        std::fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    });
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let step = |step: &str, number: usize, given: &str, options: &[&str]| {
+        let own = [format!("--step={step}"), format!("--trace={number}")];
+        let words = [&[own[0].as_str(), own[1].as_str()], options, &names[..]].concat();
+        told(&piped(given.as_bytes(), &words))
+    };
+    let each = |name: &str, given: &str, options: &[&str]| -> String {
+        (0..names.len()).map(|number| step(name, number, given, options).1).collect()
+    };
+    for options in [
+        &[][..],
+        &["--scale=log", "--rows=7"],
+        &["--from=1", "--to=20", "--max=1ms"],
+        &["--sub-second"],
+        &["--strict"],
+        &["--column=1us"],
+        &["--quantity=latency", "--operation=read"],
+    ] {
+        let whole = told(&reduced(Stdio::null(), b"", &[options, &names[..]].concat()));
+        let surveys = each("survey", "", options);
+        let framed = step("frame", 0, &surveys, options);
+        let joined = match framed.0 {
+            0 => {
+                let counts = each("count", &framed.1, options);
+                step("join", 0, &(framed.1 + &counts), options)
+            }
+            _ => framed,
+        };
+        if options.contains(&"--strict") {
+            assert_eq!(step("survey", 0, "", options), whole);
+        } else {
+            assert_eq!(joined, whole, "{options:?}");
+        }
+    }
+    std::fs::remove_dir_all(&folder).unwrap();
+}

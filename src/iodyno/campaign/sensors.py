@@ -46,6 +46,19 @@ def of_level(level: SensorLevel, *, storage: bool, settings: Mapping[str, Level]
     return (*_LIGHT, *(_LIGHT_OF_STORAGE if storage else (*_LIGHT_OF_CONNECTIONS, *datagrams)))
 
 
+_RECORDED = (
+    *("cpu_times", "softirqs", "interrupts", "context_switches", "memory", "pressure", "reclaim", "writeback"),
+    *("net_devices", "softnet", "tcp_ip", "disks", "block_times"),
+)
+"""What a recording has of a machine. chosen: what costs less than a thousandth of a CPU a reading, or an operation; the exact
+account of CPU time costs each switch of tasks."""
+
+
+def recorded(level: SensorLevel) -> tuple[str, ...]:
+    """Return the sensors of a recording: these, and with `full` the exact account of CPU time."""
+    return (*_RECORDED, "cpu_exact") if level == "full" else _RECORDED
+
+
 def of_follower(*, alone: bool, own_network: bool) -> tuple[str, ...]:
     """Return the sensors of a host whose CPUs another agent reads. `alone`: its load needs no other end."""
     own = _OF_ONE_AGENT if alone else (*_OF_ONE_AGENT, *_OF_ONE_SENDER)

@@ -40,7 +40,7 @@ _PER_S = {
 
 @dataclass(frozen=True)
 class Slot:
-    """Some intervals that are shown as one: its ends in seconds since the recording began, and the time in it that was recorded."""
+    """Some intervals that are shown as one: its ends in seconds since the recording began, and how much of it was recorded."""
 
     begin_s: float
     end_s: float
@@ -102,7 +102,9 @@ class Recording:
                 "end_ns - begin_ns AS span_ns FROM records JOIN segment USING (trial) "
                 "JOIN (SELECT trial, min(begin_ns) AS first_ns FROM records GROUP BY trial) USING (trial)"
             )
-            first, last, self.intervals = self._rows("SELECT min(at_ns), max(at_ns + span_ns), count(*) FROM span")[0]
+            first, last, self.intervals = self._rows(
+                "SELECT min(at_ns), max(at_ns + span_ns), count(*) FROM span"
+            )[0]
         self._begin_ns = int(first)
         self.length_s = (last - first) / 1e9
         self.begin = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=first // 1000)
@@ -124,7 +126,9 @@ class Recording:
         named = list(asked) or list(self.header["recording"].get("devices") or ())
         if unknown := [name for name in named if name not in there]:
             known = ", ".join(there) or "none did anything"
-            raise StoreError(f"no operation of {unknown[0]} is recorded: there are {known}", where=str(self.folder))
+            raise StoreError(
+                f"no operation of {unknown[0]} is recorded: there are {known}", where=str(self.folder)
+            )
         return named or there
 
     def operations(self, device: str) -> list[str]:
@@ -182,18 +186,16 @@ class Recording:
                 [name],
             ):
                 cells.setdefault(slot, []).append((bucket, int(count)))
-        return [
-            DeviceRow(
-                slot,
-                *(counts.get((number, f"block.{metric}"), 0) for metric in ("operations", "operation_bytes", "slow_operations")),
-                Histogram(
-                    *sums.get(number, (0, 0)),
-                    tuple(bucket for bucket, _ in cells.get(number, ())),
-                    tuple(count for _, count in cells.get(number, ())),
-                ),
+        rows = []
+        for number, slot in enumerate(slots):
+            operations, moved, slow = (
+                counts.get((number, f"block.{metric}"), 0)
+                for metric in ("operations", "operation_bytes", "slow_operations")
             )
-            for number, slot in enumerate(slots)
-        ]
+            buckets, each = zip(*cells[number], strict=True) if number in cells else ((), ())
+            times = Histogram(*sums.get(number, (0, 0)), tuple(buckets), tuple(each))
+            rows.append(DeviceRow(slot, operations, moved, slow, times))
+        return rows
 
     def host_rows(self, most: int) -> list[HostRow]:
         """CPU time and rates of the host, a row a slot."""
@@ -221,7 +223,9 @@ class Recording:
 
     def left_out(self) -> int:
         """Operations that the kernel did not show whole."""
-        return int(self._rows("SELECT coalesce(sum(value), 0) FROM series WHERE metric = 'block.left_out'")[0][0])
+        return int(
+            self._rows("SELECT coalesce(sum(value), 0) FROM series WHERE metric = 'block.left_out'")[0][0]
+        )
 
     @contextmanager
     def _slotted(self, most: int, begin_s: float, end_s: float) -> Iterator[list[Slot]]:
@@ -238,7 +242,9 @@ class Recording:
         )
         found = {
             slot: (int(recorded), int(last))
-            for slot, recorded, last in self._rows("SELECT slot, sum(span_ns), max(at_ns + span_ns) FROM slot GROUP BY slot")
+            for slot, recorded, last in self._rows(
+                "SELECT slot, sum(span_ns), max(at_ns + span_ns) FROM slot GROUP BY slot"
+            )
         }
         number = max(found, default=-1) + 1
         slots = []

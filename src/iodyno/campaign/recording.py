@@ -8,10 +8,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import copy
-import secrets
 import shutil
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -43,7 +42,9 @@ POINT = "recording"
 _JOB_NS = 86_400 * 10**9
 """Longest job of the agent (chosen: its records are planned ahead, 86 400 of a second each); the next one begins after it."""
 _JOURNAL_SHARE = 4
-"""A segment ends when its journal is one such part of what is to be kept: both together keep to it."""
+"""A segment ends when its journal is one such part of what is to be kept. Half is for segments, a quarter each for the journal of
+the one that is being put away, and of that under way.
+"""
 
 
 @dataclass(frozen=True)
@@ -112,23 +113,29 @@ async def record(
             segments.prune()
             if spec.length_ns == 0:
                 return
-            async with Testbed(experiment, program) as testbed:
-                testbed.tell = tell
-                file.add_hosts(testbed)
-                file.add_warnings(testbed.warnings)
+            try:
+                async with Testbed(experiment, program) as testbed:
+                    testbed.tell = tell
+                    file.add_hosts(testbed)
+                    file.save()
+                    for name, reason in _lacking(testbed, host.name, spec).items():
+                        tell(f"not recorded: {name}: {reason}")
+                    await _keep_on(spec, testbed, segments, tell)
+            finally:
+                # However it ends from here on, what was recorded is put away.
+                file.content["finished"] = True
                 file.save()
-                for name, reason in _lacking(testbed, host.name, spec).items():
-                    tell(f"not recorded: {name}: {reason}")
-                await _keep_on(spec, testbed, segments, tell)
-        file.content["finished"] = True
-        file.save()
 
 
 def _campaign(
     spec: RecordingSpec, experiment: Experiment, folder: Path, program: AgentProgram
 ) -> CampaignFile:
     """`campaign.json` of a new recording, or that of the one that is there. Raises StoreError where it is another one."""
-    about = {"every_ns": spec.every_ns, "segment_ns": spec.segment_ns, "devices": list(spec.devices)}
+    about: dict[str, Any] = {
+        "every_ns": spec.every_ns,
+        "segment_ns": spec.segment_ns,
+        "devices": list(spec.devices),
+    }
     host = next(iter(experiment.hosts.values()))
     about["host"] = str(host.options.get("to", host.access))
     if not (folder / CAMPAIGN).exists():
@@ -216,7 +223,8 @@ class _Segments:
         self._clock = clock
         self._feed = feed
         self._host, self._account = "", Account()
-        self._wall_ns, self._first_ns = 0, None
+        self._wall_ns = 0
+        self._first_ns: int | None = None
         self._writer: TrialWriter | None = None
         self._manifest: dict[str, Any] = {}
         self._records = self._journal_bytes = 0
@@ -242,13 +250,19 @@ class _Segments:
         assert self._writer is not None
         name = self._manifest["trial"]
         self._writer.add_record(self._host, OPERATIONS["idle"], sent.payload)
-        place = {"role": "idle", "operation": OPERATIONS["idle"], "cpus": self._account.hosts[self._host]["cpus"]}
+        place = {
+            "role": "idle",
+            "operation": OPERATIONS["idle"],
+            "cpus": self._account.hosts[self._host]["cpus"],
+        }
         self._feed.record(name, self._host, place, sent.payload)
         self._records += 1
         self.progress.intervals += 1
         self._journal_bytes += len(sent.payload)
         keep = self._spec.keep_bytes
-        if self._records >= self._spec.records or (keep and self._journal_bytes * _JOURNAL_SHARE >= keep):
+        full = self._records >= self._spec.records or (keep and self._journal_bytes * _JOURNAL_SHARE >= keep)
+        # Where the disk is slower than segments are short, they become longer: none waits behind another.
+        if full and (self._sealing is None or self._sealing.done()):
             self._close()
 
     async def end(self) -> None:
@@ -259,10 +273,13 @@ class _Segments:
 
     def prune(self) -> None:
         """Removes the oldest segments where there is more than is to be kept; the newest stays."""
-        there = [(each, sum(f.stat().st_size for f in each.iterdir())) for each in trial_folders(self._parent.parent)]
+        there = [
+            (each, sum(f.stat().st_size for f in each.iterdir()))
+            for each in trial_folders(self._parent.parent)
+        ]
         total = sum(size for _, size in there)
         keep = self._spec.keep_bytes
-        most = None if keep is None else keep - keep // _JOURNAL_SHARE
+        most = None if keep is None else keep - 2 * (keep // _JOURNAL_SHARE)
         for each, size in there[:-1]:
             if not ((most is not None and total > most) or self._is_old(each)):
                 break
@@ -281,7 +298,8 @@ class _Segments:
         except StoreError:
             return False
         began_ns = round(datetime.fromisoformat(manifest["started_wall"]).timestamp() * 1e9)
-        return began_ns + manifest["windows"]["measured_ns"] < self._clock.now_ns() - self._spec.keep_ns
+        length_ns = int(manifest["windows"]["measured_ns"])
+        return began_ns + length_ns < self._clock.now_ns() - self._spec.keep_ns
 
     def _open(self, begin_ns: int) -> None:
         if self._first_ns is None:
@@ -299,7 +317,9 @@ class _Segments:
             "windows": vars(Windows(0, 0, 0, self._spec.every_ns)),
             "start": self._account.start,
             "hosts": copy.deepcopy(self._account.hosts),
-            "warnings": [{"code": str(w.code), "text": w.text, "where": w.where} for w in self._account.warnings],
+            "warnings": [
+                {"code": str(w.code), "text": w.text, "where": w.where} for w in self._account.warnings
+            ],
             "overhead_ns": None,
         }
         self._account.warnings, self._reason = [], ""

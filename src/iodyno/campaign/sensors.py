@@ -47,7 +47,16 @@ def of_level(level: SensorLevel, *, storage: bool, settings: Mapping[str, Level]
 
 
 _RECORDED = (
-    *("cpu_times", "softirqs", "interrupts", "context_switches", "memory", "pressure", "reclaim", "writeback"),
+    *(
+        "cpu_times",
+        "softirqs",
+        "interrupts",
+        "context_switches",
+        "memory",
+        "pressure",
+        "reclaim",
+        "writeback",
+    ),
     *("net_devices", "softnet", "tcp_ip", "disks", "block_times"),
 )
 """What a recording has of a machine. chosen: what costs less than a thousandth of a CPU a reading, or an operation; the exact

@@ -160,7 +160,9 @@ def _recorded(folder: Path, options: dict[str, Any], *, single: bool) -> list[Ti
     for device in recording.devices(filter(None, [options["device"]])):
         there = recording.operations(device)
         kinds |= set(there)
-        wanted = [kind for kind in there if kind in ([options["operation"]] if options["operation"] else DATA)]
+        wanted = [
+            kind for kind in there if kind in ([options["operation"]] if options["operation"] else DATA)
+        ]
         for kind in wanted:
             times = recording.times(device, kind, COLUMNS_MOST, begin or 0.0, inf if end is None else end)
             found.append((f"{device}: {kind}, service time", times))

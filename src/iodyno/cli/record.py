@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -44,9 +45,7 @@ _LEAST_EVERY_NS = 100_000_000
 @click.option(
     "--segment", default="10min", show_default=True, metavar="DURATION", help="Length of a segment, at most."
 )
-@click.option(
-    "--on", "to", metavar="[USER@]HOST", help="The host, by ssh.  [default: this machine]"
-)
+@click.option("--on", "to", metavar="[USER@]HOST", help="The host, by ssh.  [default: this machine]")
 @click.option(
     "--device",
     "devices",
@@ -98,7 +97,9 @@ def command(
     try:
         into.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise StoreError(f"cannot be made: {error.strerror}", where=str(into), advice="name another folder") from error
+        raise StoreError(
+            f"cannot be made: {error.strerror}", where=str(into), advice="name another folder"
+        ) from error
     progress = Progress()
     _run(spec, host, into, progress)
     values = {"folder": str(into), **vars(progress)}
@@ -107,7 +108,8 @@ def command(
     removed = f", {progress.removed} removed" if progress.removed else ""
     said = f"recorded {quantity.counted(progress.intervals, 'interval')} in {quantity.counted(progress.segments, 'segment')}"
     show(
-        Shown(lambda: [f"{said}{recovered}{removed}; {into} has {size}"], lambda: values, lambda: [values]), form
+        Shown(lambda: [f"{said}{recovered}{removed}; {into} has {size}"], lambda: values, lambda: [values]),
+        form,
     )
 
 
@@ -209,7 +211,7 @@ def _host(to: str | None) -> HostSpec:
     levels = {"queue_depth": "1", "block": "4KiB", "target": "null"}
     keys = quick.disk(levels, seconds=1, to=to)
     found = parse_experiment(experiment_text(keys), file="iodyno record", environment={})
-    return next(iter(found.hosts.values()))
+    return replace(next(iter(found.hosts.values())), name="host")
 
 
 def _check_devices(devices: tuple[str, ...]) -> None:

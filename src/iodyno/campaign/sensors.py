@@ -47,25 +47,18 @@ def of_level(level: SensorLevel, *, storage: bool, settings: Mapping[str, Level]
 
 
 _RECORDED = (
-    *(
-        "cpu_times",
-        "softirqs",
-        "interrupts",
-        "context_switches",
-        "memory",
-        "pressure",
-        "reclaim",
-        "writeback",
-    ),
-    *("net_devices", "softnet", "tcp_ip", "disks", "block_times"),
+    *("cpu_times", "context_switches", "memory", "pressure", "writeback", "net_devices", "softnet"),
+    *("disks", "block_times"),
 )
-"""What a recording has of a machine. chosen: what costs less than a thousandth of a CPU a reading, or an operation; the exact
-account of CPU time costs each switch of tasks."""
+_RECORDED_IN_FULL = ("softirqs", "interrupts", "tcp_ip", "reclaim", "cpu_exact")
+"""What a recording has of a machine. chosen: the first take some tenths of a millisecond a reading together, the others as much
+again, and the exact account of CPU time costs each switch of tasks.
+"""
 
 
 def recorded(level: SensorLevel) -> tuple[str, ...]:
-    """Return the sensors of a recording: these, and with `full` the exact account of CPU time."""
-    return (*_RECORDED, "cpu_exact") if level == "full" else _RECORDED
+    """Return the sensors of a recording."""
+    return (*_RECORDED, *_RECORDED_IN_FULL) if level == "full" else _RECORDED
 
 
 def of_follower(*, alone: bool, own_network: bool) -> tuple[str, ...]:

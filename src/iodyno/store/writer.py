@@ -38,7 +38,7 @@ class TrialWriter:
     def __init__(self, parent: Path, name: str, begun: Mapping[str, Any] | None = None) -> None:
         self._final = parent / name
         self._partial = parent / f"{PARTIAL}{name}"
-        self._records = Spool(self._partial, kept=JOURNAL if begun else "")
+        self._records = Spool(self._partial, kept=JOURNAL) if begun else Spool(self._partial)
         self._stacks = Spool(self._partial)
         with self._writing():
             parent.mkdir(parents=True, exist_ok=True)

@@ -59,7 +59,7 @@ def _cpu_ns(process: int) -> int:
 def _measure(folder: Path) -> dict[str, float]:
     disk = Path("/dev/shm", f"iodyno-recorder-{os.getpid()}")
     disk.write_bytes(bytes(64 << 20))
-    show = ["losetup", "--find", "--show", disk]
+    show: list[str | Path] = ["losetup", "--find", "--show", disk]
     device = subprocess.run(show, capture_output=True, text=True, check=True).stdout.strip()
     words = [
         "--target",
@@ -73,15 +73,22 @@ def _measure(folder: Path) -> dict[str, float]:
         "io_uring",
     ]
     words += ["--rate", f"{RATE}/s", "--seconds", str(3 * _SEGMENT_S), "--repeat", "1", "--sensors", "off"]
-    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    said = subprocess.DEVNULL
     begun: list[subprocess.Popen[bytes]] = []
     before = _STATISTICS.read_text()
     try:
         _STATISTICS.write_text("1")
-        begun.append(subprocess.Popen([_IODYNO, "disk", *words, "--into", folder], **quiet))
+        begun.append(subprocess.Popen([_IODYNO, "disk", *words, "--into", folder], stdout=said, stderr=said))
         time.sleep(3)
-        record = [_IODYNO, "record", "--into", folder / "recording", "--segment", f"{_SEGMENT_S}s"]
-        begun.append(subprocess.Popen(record, **quiet))
+        record: list[str | Path] = [
+            _IODYNO,
+            "record",
+            "--into",
+            folder / "recording",
+            "--segment",
+            f"{_SEGMENT_S}s",
+        ]
+        begun.append(subprocess.Popen(record, stdout=said, stderr=said))
         lab = begun[-1].pid
         while not list(folder.glob("recording/trials/.partial-*/records.jsonl")):
             time.sleep(0.1)

@@ -123,13 +123,15 @@ class Recording:
                 "GROUP BY dev ORDER BY sum(value) DESC, dev"
             )
         ]
-        named = list(asked) or list(self.header["recording"].get("devices") or ())
-        if unknown := [name for name in named if name not in there]:
+        asked = list(asked)
+        if unknown := [name for name in asked if name not in there]:
             known = ", ".join(there) or "none did anything"
             raise StoreError(
                 f"no operation of {unknown[0]} is recorded: there are {known}", where=str(self.folder)
             )
-        return named or there
+        # Of those that the recorder named, one may have done nothing yet.
+        shown = asked or self.header["recording"].get("devices") or there
+        return [name for name in shown if name in there]
 
     def operations(self, device: str) -> list[str]:
         """Kinds of operations that the device did, reads and writes first."""

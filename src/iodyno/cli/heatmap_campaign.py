@@ -166,10 +166,17 @@ def _recorded(folder: Path, options: dict[str, Any], *, single: bool) -> list[Ti
         for kind in wanted:
             times = recording.times(device, kind, COLUMNS_MOST, begin or 0.0, inf if end is None else end)
             found.append((f"{device}: {kind}, service time", times))
+    if not found and not kinds:
+        raise StoreError(
+            "no operation of a block device is recorded",
+            where=str(folder),
+            advice="iodyno report says what is; --device of the recorder may have named one that did nothing",
+        )
     if not found:
         raise ExperimentError(
-            invalid(options["operation"] or "read", ", ".join(sorted(kinds)) or "no operation was recorded"),
+            invalid(options["operation"] or ", ".join(DATA), ", ".join(sorted(kinds))),
             where="--operation",
+            advice=f"--operation {min(kinds)}",
         )
     found.sort(key=lambda each: -each[1].count)
     if single:

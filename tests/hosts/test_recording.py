@@ -142,6 +142,9 @@ def test_each_operation_of_a_device_is_recorded_once_whatever_segments_and_slots
     assert middle >= 0.98 * DELAY_NS and mean >= DELAY_NS
     shown = done("heatmap", folder, "--operation", "read", "--json")
     assert shown["events"] == shown["in_cells"] == whole
+    sizes = done("heatmap", folder, "--operation", "read", "--quantity", "size", "--json")
+    assert sizes["events"] == sizes["in_cells"] == whole
+    assert sum(count for _, row, count in sizes["cells"] if row == 0) >= READS, "most reads are of 4 KiB"
     report = done("report", folder, "--json")
     assert sum(each["operations"] for each in report["devices"][name]["read"]) == whole
     assert report["recording"]["intervals"] == said["intervals"] == recording.intervals

@@ -18,9 +18,12 @@ import duckdb
 from iodyno.analysis.histogram import Histogram
 from iodyno.analysis.operation_times import Column, OperationTimes
 from iodyno.core.errors import StoreError
+from iodyno.core.grid import Grid
 from iodyno.loads.disk.analysis.block_times import SERVICE, SUB_BITS
 from iodyno.store.reader import Campaign, read_campaign
 
+_SIZES = (*(f"{4 << power}KiB" for power in range(8)), "1MiB", "more")
+"""Classes of size of operations, as the sensor names them."""
 DATA = ("read", "write")
 """Operations that are shown where nobody says which."""
 _CPU = {
@@ -198,6 +201,40 @@ class Recording:
             times = Histogram(*sums.get(number, (0, 0)), tuple(buckets), tuple(each))
             rows.append(DeviceRow(slot, operations, moved, slow, times))
         return rows
+
+    def sizes(
+        self, device: str, operation: str, most: int, begin_s: float = 0.0, end_s: float = math.inf
+    ) -> Grid:
+        """Sizes of operations, a row a class: the powers of two that they are rounded up to."""
+        with self._slotted(most, begin_s, end_s) as slots:
+            counted = self._rows(
+                f"SELECT slot, {_part('label', 'size')} AS size, sum(value) "
+                "FROM series JOIN slot USING (trial, host, index) WHERE metric = 'block.operations' "
+                f"AND {_part('label', 'dev')} = ? AND {_part('label', 'operation')} = ? GROUP BY slot, size",
+                [device, operation],
+            )
+        cells = sorted((int(slot), _SIZES.index(size), int(count)) for slot, size, count in counted)
+        inside = sum(count for _, _, count in cells)
+        (whole,) = self.device_rows(device, operation, 1)
+        none = (0,) * len(slots)
+        return Grid(
+            "size",
+            "bytes",
+            round(slots[0].begin_s * 1e9) if slots else 0,
+            round((slots[0].end_s - slots[0].begin_s) * 1e9) if slots else self.every_ns,
+            len(slots),
+            tuple(4096.0 * 2**row for row in range(len(_SIZES) + 1)),
+            "log",
+            tuple(cells),
+            none,
+            none,
+            whole.operations - inside,
+            whole.operations,
+            0,
+            (),
+            form="store",
+            notes=("sizes are rounded up to a power of two, 4 KiB to 2 MiB",),
+        )
 
     def host_rows(self, most: int) -> list[HostRow]:
         """CPU time and rates of the host, a row a slot."""

@@ -192,7 +192,9 @@ def command(sources: tuple[str, ...], written: str | None, as_json: bool, **opti
             raise ExperimentError(
                 "a campaign is drawn alone", where=campaigns[0], advice="--minus CAMPAIGN draws a difference"
             )
-        of_trace = {name: option for name, option in _TRACE_ONLY.items() if name != "device"}
+        of_trace = {
+            name: option for name, option in _TRACE_ONLY.items() if name not in ("device", "quantity")
+        }
         _refuse(options, of_trace, "of a trace, and this is a campaign")
         from iodyno.cli.heatmap_campaign import show_campaign
 

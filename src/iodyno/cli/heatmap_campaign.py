@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from iodyno.cli.heatmap_output import Map, Output, show_difference, show_maps
+from iodyno.cli.heatmap_recording import is_recording, recorded, sizes
 from iodyno.cli.point_choice import choose_point
 from iodyno.core import quantity
 from iodyno.core.errors import ExperimentError, StoreError
@@ -37,6 +37,11 @@ def show_campaign(folder: Path, options: dict[str, Any], output: Output) -> None
             advice="record: interval of the experiment",
         )
     other = options["minus"]
+    if options["quantity"] == "size" and is_recording(folder):
+        found = sizes(folder, options, *_ends(options), most=COLUMNS_MOST, maps_most=MAPS_MOST)
+        maps = [Map(_title(output, title, len(found)), grid) for title, grid in found]
+        show_maps(maps, output)
+        return
     one = _choose(folder, options, single=other is not None)
     shown = _range(options)
     if other is None:
@@ -94,20 +99,16 @@ def _title(output: Output, title: str, several: int) -> str:
 
 def _choose(folder: Path, options: dict[str, Any], *, single: bool) -> list[Titled]:
     """The operations asked for, with their titles; one only where a difference is drawn."""
-    from iodyno.analysis.recording import is_recording
-    from iodyno.store.manifest import no_campaign, read_header
-    from iodyno.store.schema import CAMPAIGN
-
-    if not (folder / CAMPAIGN).is_file():
-        raise no_campaign(folder)
-    if is_recording(read_header(folder)):
-        return _recorded(folder, options, single=single)
-    if options["device"]:
-        raise ExperimentError(
-            "is an option of a trace or a recording, and this is a campaign",
-            where="--device",
-            advice="leave --device out",
-        )
+    if is_recording(folder):
+        begin, end = _ends(options)
+        return recorded(folder, options, begin, end, most=COLUMNS_MOST, maps_most=MAPS_MOST, single=single)
+    for option in ("device", "quantity"):
+        if options[option] is not None:
+            raise ExperimentError(
+                "is an option of a trace or a recording, and this is a campaign",
+                where=f"--{option}",
+                advice=f"leave --{option} out",
+            )
     from iodyno.analysis.dataset import read_dataset
     from iodyno.analysis.operation_times import joined
     from iodyno.analysis.summary import analyse
@@ -138,54 +139,6 @@ def _choose(folder: Path, options: dict[str, Any], *, single: bool) -> list[Titl
             f"these are {len(found)} maps, and more than {MAPS_MOST} are no picture",
             where=str(folder),
             advice=f"--operation, --clock or --point, such as --point '{summary.name_of(summary.points[0])}'",
-        )
-    return found
-
-
-def _recorded(folder: Path, options: dict[str, Any], *, single: bool) -> list[Titled]:
-    """The same of a recording: reads and writes of each device over all its segments."""
-    from iodyno.analysis.recording import DATA, Recording
-
-    for name in ("point", "trial", "by"):
-        if options[name] is not None:
-            raise ExperimentError(
-                "is an option of trials with a load, and this is a recording",
-                where=f"--{name}",
-                advice=f"leave --{name} out",
-            )
-    recording = Recording(folder)
-    begin, end = _ends(options)
-    found: list[Titled] = []
-    kinds: set[str] = set()
-    for device in recording.devices(filter(None, [options["device"]])):
-        there = recording.operations(device)
-        kinds |= set(there)
-        wanted = [
-            kind for kind in there if kind in ([options["operation"]] if options["operation"] else DATA)
-        ]
-        for kind in wanted:
-            times = recording.times(device, kind, COLUMNS_MOST, begin or 0.0, inf if end is None else end)
-            found.append((f"{device}: {kind}, service time", times))
-    if not found and not kinds:
-        raise StoreError(
-            "no operation of a block device is recorded",
-            where=str(folder),
-            advice="iodyno report says what is; --device of the recorder may have named one that did nothing",
-        )
-    if not found:
-        raise ExperimentError(
-            invalid(options["operation"] or ", ".join(DATA), ", ".join(sorted(kinds))),
-            where="--operation",
-            advice=f"--operation {min(kinds)}",
-        )
-    found.sort(key=lambda each: -each[1].count)
-    if single:
-        return found[:1]
-    if len(found) > MAPS_MOST:
-        raise ExperimentError(
-            f"these are {len(found)} maps, and more than {MAPS_MOST} are no picture",
-            where=str(folder),
-            advice=f"--device {found[0][0].partition(':')[0]}",
         )
     return found
 

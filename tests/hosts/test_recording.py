@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import mmap
@@ -19,9 +20,12 @@ from typing import Any
 
 import pytest
 from made_devices import SIZE, filtered_device, loop_device
-from places import HUNG_S
+from places import HUNG_S, ssh_place
 
 from iodyno.analysis.recording import Recording
+from iodyno.campaign.recording import Progress, RecordingSpec, record
+from iodyno.core.experiment import HostSpec
+from iodyno.hosts.access import AgentProgram
 from iodyno.store.manifest import read_manifest, trial_folders
 from iodyno.watch.board import Board
 from iodyno.watch.facts import Sample
@@ -229,3 +233,31 @@ def test_what_is_watched_while_it_is_recorded_and_later_are_the_operations_of_th
 
 def reads_of(samples: Iterable[Sample], device: Path) -> int:
     return sum(sample.amount("operations", first=f"{device.name} read") for sample in samples)
+
+
+def test_an_agent_that_is_lost_is_started_anew_and_what_is_missing_is_said(tmp_path: Path) -> None:
+    folder = tmp_path / "recording"
+    with recorder(folder, "--every", "100ms") as process:
+        (agent,) = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        os.kill(int(agent), signal.SIGKILL)
+        wait(lambda: (folder / "trials/00000-1").is_dir() and bool(journals(folder)), process)
+        last = records(folder)
+        wait(lambda: records(folder) > last, process)
+        ended(process)
+    first, second = (read_manifest(each) for each in trial_folders(folder))
+    assert not first["warnings"]
+    assert "some time before it is missing: host host: the agent is gone" in second["warnings"][0]["text"]
+
+
+def test_a_host_of_another_machine_is_recorded(program: AgentProgram, tmp_path: Path) -> None:
+    if not Path("/usr/sbin/sshd").exists():
+        pytest.skip("needs sshd (Debian: openssh-server)")
+    folder, ms = tmp_path / "recording", 10**6
+    folder.mkdir()
+    spec, progress = RecordingSpec(100 * ms, 1000 * ms, 300 * ms), Progress()
+    with ssh_place(tmp_path / "place", 8) as place:
+        host = HostSpec("host", "ssh", place.options)
+        asyncio.run(record(spec, host, folder, progress, lambda text: None, program))
+    assert progress.segments == 1 and progress.intervals >= 2
+    recording = Recording(folder)
+    assert recording.host == place.options["to"] and recording.intervals == progress.intervals

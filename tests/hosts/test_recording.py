@@ -209,7 +209,8 @@ def number(name: str) -> int:
 
 def size(folder: Path) -> int:
     """Bytes of all that grows."""
-    return sum(each.stat().st_size for each in (folder / "trials").rglob("*") if each.is_file())
+    grow = [*(folder / "trials").rglob("*"), *(folder / "feed").rglob("*")]
+    return sum(each.stat().st_size for each in grow if each.is_file())
 
 
 def test_what_is_watched_while_it_is_recorded_and_later_are_the_operations_of_the_devices(

@@ -41,9 +41,9 @@ POINT = "recording"
 """The point of every segment."""
 _JOB_NS = 86_400 * 10**9
 """Longest job of the agent (chosen: its records are planned ahead, 86 400 of a second each); the next one begins after it."""
-_JOURNAL_SHARE = 4
-"""A segment ends when its journal is one such part of what is to be kept. Half is for segments, a quarter each for the journal of
-the one that is being put away, and of that under way.
+_JOURNAL_SHARE = 6
+"""A segment ends when its journal is one such part of what is to be kept. Half is for segments, the rest for the journal of the
+one that is being put away, that of the one under way, and the feed of that.
 """
 
 
@@ -279,7 +279,7 @@ class _Segments:
         ]
         total = sum(size for _, size in there)
         keep = self._spec.keep_bytes
-        most = None if keep is None else keep - 2 * (keep // _JOURNAL_SHARE)
+        most = None if keep is None else keep // 2
         for each, size in there[:-1]:
             if not ((most is not None and total > most) or self._is_old(each)):
                 break

@@ -248,7 +248,7 @@ def test_completion_is_a_script_of_the_shell(shell: str) -> None:
 def test_completion_finds_commands_and_options() -> None:
     asked = {**os.environ, "_IODYNO_COMPLETE": "bash_complete"}
     first = iodyno(env={**asked, "COMP_WORDS": "iodyno re", "COMP_CWORD": "1"})
-    assert first.stdout.split() == ["plain,report", "plain,restore"]
+    assert first.stdout.split() == ["plain,record", "plain,report", "plain,restore"]
     option = iodyno(env={**asked, "COMP_WORDS": "iodyno plan --q", "COMP_CWORD": "2"})
     assert option.stdout.split() == ["plain,--quick"]
     level = iodyno(env={**asked, "COMP_WORDS": "iodyno rr --server-engine recvm", "COMP_CWORD": "3"})

@@ -28,6 +28,9 @@ const BASELINE_LEAD: Nanos = Nanos(10 * 1_000_000);
 const REST: Nanos = Nanos(6 * 1_000_000_000);
 /// How often a waiting job looks whether it was dropped.
 const LOOK: Nanos = Nanos(20 * 1_000_000);
+/// The same of a job without a load, of which nothing else is waited for. chosen: a recorder goes on for days, and 50 looks a
+/// second take as much of a CPU as half of its sensors.
+const IDLE_LOOK: Nanos = Nanos(200 * 1_000_000);
 
 /// Carries `job` out; its account. `start` brings the armed start.
 pub fn carry_out(
@@ -180,7 +183,8 @@ fn observe(
 ) -> Result<Observed, LoadError> {
     let Instruments { mut panel, profiler, quota } = instruments;
     let count = || Count { at_ns: clock::monotonic(), tally: running.map(Running::read).unwrap_or_default() };
-    sleep_until(start_ns.minus(BASELINE_LEAD), cancel)?;
+    let look = if running.is_some() { LOOK } else { IDLE_LOOK };
+    sleep_until(start_ns.minus(BASELINE_LEAD), cancel, LOOK)?;
     let cpu_before = clock::process_cpu();
     panel.baseline();
 
@@ -196,13 +200,14 @@ fn observe(
         let last_of_window = records.get(index as usize + 1).is_none_or(|(next, _)| next != window);
         if *window == Window::Measured && measured_from.is_none() {
             // Without a warm-up window, the start is still to come.
-            sleep_until(start_ns, cancel)?;
+            sleep_until(start_ns, cancel, LOOK)?;
             profiler.begin();
         }
         let mut parts = running
             .filter(|_| *window == Window::Measured)
             .and_then(|_| Parts::of(job, before.at_ns, start_ns.plus(*end), &before.tally.totals));
-        let early = wait_for_end(*window, start_ns.plus(*end), running, &mut parts, profiler, cancel)?;
+        let due = (start_ns.plus(*end), look);
+        let early = wait_for_end(*window, due, running, &mut parts, profiler, cancel)?;
         let mut now = count();
         if let Some(ended) = running.filter(|_| early).and_then(Running::ended_ns) {
             // Seen up to 20 ms later, of a load that may have lasted less.
@@ -241,11 +246,11 @@ fn observe(
     Ok(Observed { records: sent, carried, agent_cpu_ns })
 }
 
-/// Waits for the end of an interval. The last one, the drain window, ends when the load has come to rest. Whether it
+/// Waits for the end of an interval, and looks that often. The last one, the drain window, ends when the load has come to rest. Whether it
 /// ended early, with the script or its operations.
 fn wait_for_end(
     window: Window,
-    due: Nanos,
+    (due, look): (Nanos, Nanos),
     running: Option<&Running>,
     parts: &mut Option<Parts>,
     profiler: &mut Profiler,
@@ -272,8 +277,8 @@ fn wait_for_end(
                 advice: "look at what happened on the other end".to_owned(),
             });
         }
-        let look = clock::monotonic().plus(LOOK);
-        sleep_until(parts.as_ref().map_or(look, |parts| look.min(parts.next_ns())).min(due), cancel)?;
+        let next = clock::monotonic().plus(look);
+        sleep_until(parts.as_ref().map_or(next, |parts| next.min(parts.next_ns())).min(due), cancel, look)?;
     }
     if window == Window::Drain {
         come_to_rest(running, due, cancel)?;
@@ -315,7 +320,7 @@ fn fairness_ppb(carried: &[u64]) -> Option<u64> {
 }
 
 /// Sleeps to `instant`, in slices, so that a dropped job is noticed.
-fn sleep_until(instant: Nanos, cancel: &Cancel) -> Result<(), LoadError> {
+fn sleep_until(instant: Nanos, cancel: &Cancel, look: Nanos) -> Result<(), LoadError> {
     loop {
         if cancel.is_cancelled() {
             return Err(dropped());
@@ -324,7 +329,7 @@ fn sleep_until(instant: Nanos, cancel: &Cancel) -> Result<(), LoadError> {
         if now >= instant {
             return Ok(());
         }
-        if clock::sleep_until(instant.min(now.plus(LOOK))).is_err() {
+        if clock::sleep_until(instant.min(now.plus(look))).is_err() {
             std::thread::yield_now();
         }
     }
@@ -334,7 +339,7 @@ fn sleep_until(instant: Nanos, cancel: &Cancel) -> Result<(), LoadError> {
 fn come_to_rest(running: Option<&Running>, due: Nanos, cancel: &Cancel) -> Result<(), LoadError> {
     let Some(running) = running else { return Ok(()) };
     while !running.is_finished() {
-        sleep_until(clock::monotonic().plus(Nanos::MILLISECOND), cancel)?;
+        sleep_until(clock::monotonic().plus(Nanos::MILLISECOND), cancel, LOOK)?;
         if clock::monotonic() > due.plus(REST) {
             running.stop();
         }

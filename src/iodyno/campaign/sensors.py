@@ -46,6 +46,21 @@ def of_level(level: SensorLevel, *, storage: bool, settings: Mapping[str, Level]
     return (*_LIGHT, *(_LIGHT_OF_STORAGE if storage else (*_LIGHT_OF_CONNECTIONS, *datagrams)))
 
 
+_RECORDED = (
+    *("cpu_times", "context_switches", "memory", "pressure", "writeback", "net_devices", "softnet"),
+    *("disks", "block_times"),
+)
+_RECORDED_IN_FULL = ("softirqs", "interrupts", "tcp_ip", "reclaim", "cpu_exact")
+"""What a recording has of a machine. chosen: the first take some tenths of a millisecond a reading together, the others as much
+again, and the exact account of CPU time costs each switch of tasks.
+"""
+
+
+def recorded(level: SensorLevel) -> tuple[str, ...]:
+    """Return the sensors of a recording."""
+    return (*_RECORDED, *_RECORDED_IN_FULL) if level == "full" else _RECORDED
+
+
 def of_follower(*, alone: bool, own_network: bool) -> tuple[str, ...]:
     """Return the sensors of a host whose CPUs another agent reads. `alone`: its load needs no other end."""
     own = _OF_ONE_AGENT if alone else (*_OF_ONE_AGENT, *_OF_ONE_SENDER)

@@ -250,8 +250,26 @@ async def measure_idle(
     on_record: Callable[[str, SentRecord], None],
 ) -> None:
     """Reads the sensors of every host for the measured window, with no load on. Raises TrialError."""
+    start_ns = await start_idle(testbed, name, windows, account)
+    left_ns = start_ns - time.monotonic_ns() + windows.load_ns
+    results = await together(
+        testbed.outside(host).result(left_ns, lambda record, host=host: on_record(host, record), stalls=False)  # type: ignore[misc]
+        for host in testbed.sessions
+    )
+    for host, result in zip(testbed.sessions, results, strict=True):
+        account.hosts[host]["result"] = _content(result)
+
+
+async def start_idle(
+    testbed: Testbed, name: str, windows: Windows, account: Account, wanted: Sequence[str] | None = None
+) -> int:
+    """Begins to read the sensors of every host with no load on; returns the instant of the start. `wanted`: these sensors, of all
+    CPUs, instead of those that the experiment asks for. Raises TrialError.
+    """
     for host in testbed.sessions:
         job = job_of(testbed, name, secrets.token_hex(16), host, "idle", {}, windows)
+        if wanted is not None:
+            job |= {"sensors": list(wanted), "cpus": []}
         account.hosts[host] = _unknown("idle", job, testbed.cpus[host])
     sessions = {host: testbed.outside(host) for host in testbed.sessions}
     before = await _probe_clocks(testbed, account, "before", sessions)
@@ -261,13 +279,7 @@ async def measure_idle(
         account.hosts[host]["ready"] = _content(await session.ready(_READY_TIMEOUT_S))
     start_ns = time.monotonic_ns() + _slack_ns(testbed) * testbed.patience
     await _arm(testbed, account, before, start_ns, sessions)
-    left_ns = start_ns - time.monotonic_ns() + windows.load_ns
-    results = await together(
-        session.result(left_ns, lambda record, host=host: on_record(host, record), stalls=False)  # type: ignore[misc]
-        for host, session in sessions.items()
-    )
-    for host, result in zip(testbed.sessions, results, strict=True):
-        account.hosts[host]["result"] = _content(result)
+    return start_ns
 
 
 async def _probe_clocks(

@@ -82,7 +82,7 @@ _TRACE_ONLY = {
 )
 @click.option("--operation", metavar="NAME", help="Only this operation: read, write, or a word of the trace.")
 @click.option("--process", metavar="NAME", help="Only this process, by name or number.")
-@click.option("--device", metavar="NAME", help="Only this device.")
+@click.option("--device", metavar="NAME", help="Only this device, of a trace or a recording.")
 @click.option(
     "--min", "low", metavar="VALUE", help="Lower edge of the rows, in the value unit, or with its own: 50us."
 )
@@ -196,7 +196,10 @@ def command(sources: tuple[str, ...], written: str | None, as_json: bool, **opti
             raise ExperimentError(
                 "a campaign is drawn alone", where=campaigns[0], advice="--minus CAMPAIGN draws a difference"
             )
-        _refuse(options, _TRACE_ONLY, "of a trace, and this is a campaign")
+        of_trace = {
+            name: option for name, option in _TRACE_ONLY.items() if name not in ("device", "quantity")
+        }
+        _refuse(options, of_trace, "of a trace, and this is a campaign")
         from iodyno.cli.heatmap_campaign import show_campaign
 
         show_campaign(Path(paths[0]), options, output)

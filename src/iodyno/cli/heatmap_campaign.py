@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from iodyno.cli.heatmap_output import Map, Output, show_difference, show_maps
+from iodyno.cli.heatmap_recording import is_recording, recorded, sizes
 from iodyno.cli.point_choice import choose_point
 from iodyno.core import quantity
 from iodyno.core.errors import ExperimentError, StoreError
@@ -36,6 +37,11 @@ def show_campaign(folder: Path, options: dict[str, Any], output: Output) -> None
             advice="record: interval of the experiment",
         )
     other = options["minus"]
+    if options["quantity"] == "size" and is_recording(folder):
+        found = sizes(folder, options, *_ends(options), most=COLUMNS_MOST, maps_most=MAPS_MOST)
+        maps = [Map(_title(output, title, len(found)), grid) for title, grid in found]
+        show_maps(maps, output)
+        return
     one = _choose(folder, options, single=other is not None)
     shown = _range(options)
     if other is None:
@@ -93,6 +99,16 @@ def _title(output: Output, title: str, several: int) -> str:
 
 def _choose(folder: Path, options: dict[str, Any], *, single: bool) -> list[Titled]:
     """The operations asked for, with their titles; one only where a difference is drawn."""
+    if is_recording(folder):
+        begin, end = _ends(options)
+        return recorded(folder, options, begin, end, most=COLUMNS_MOST, maps_most=MAPS_MOST, single=single)
+    for option in ("device", "quantity"):
+        if options[option] is not None:
+            raise ExperimentError(
+                "is an option of a trace or a recording, and this is a campaign",
+                where=f"--{option}",
+                advice=f"leave --{option} out",
+            )
     from iodyno.analysis.dataset import read_dataset
     from iodyno.analysis.operation_times import joined
     from iodyno.analysis.summary import analyse

@@ -37,6 +37,7 @@ COMMANDS = (
     CommandEntry("tcp", "iodyno.cli.tcp:command", "Measure rate and cost of TCP right now, without a file."),
     CommandEntry("rr", "iodyno.cli.rr:command", "Measure requests and answers right now, without a file."),
     CommandEntry("disk", "iodyno.cli.disk:command", "Measure a disk or a file right now, without a file."),
+    CommandEntry("record", "iodyno.cli.record:command", "Record what a host does, without a load."),
     CommandEntry("search", "iodyno.cli.search:command", "Find the largest rate that meets a goal."),
     CommandEntry("explore", "iodyno.cli.explore:command", "Find what matters, in stages."),
     CommandEntry("watch", "iodyno.cli.watch:command", "Look on while a campaign runs, or replay it."),

@@ -76,6 +76,8 @@ def command(
     if cluster:
         raise click.UsageError("--cluster can only be used with several campaigns")
     campaign = latest_campaign(campaigns[0] if campaigns else None)
+    if _show_recording(campaign, form, html, trials):
+        return
     # What is read and worked out hangs together as trees, which go without being looked for: looking takes a tenth of the time.
     gc.set_threshold(100_000)
     from iodyno.analysis.dataset import read_dataset
@@ -144,6 +146,26 @@ def report_of(form: Form, campaign: Path) -> tuple[Any, str]:
         if not _may_not_write(error):
             raise
         return printed, f"note: {error}"
+
+
+def _show_recording(folder: Path, form: Form, html: Path | None, trials: str | None) -> bool:
+    """Prints the tables of the recording in `folder`; False: it is none."""
+    from iodyno.analysis.recording import Recording, is_recording
+    from iodyno.report import recording
+    from iodyno.store.manifest import no_campaign, read_header
+    from iodyno.store.schema import CAMPAIGN
+
+    if not (folder / CAMPAIGN).is_file():
+        raise no_campaign(folder)
+    if not is_recording(read_header(folder)):
+        return False
+    for option, given in (("--html", html), ("--trials", trials)):
+        if given is not None:
+            raise ExperimentError(
+                "a recording has no page", where=option, advice=f"iodyno heatmap {folder} -o map.html"
+            )
+    show(recording.shown_of(Recording(folder)), form)
+    return True
 
 
 def _shown(dataset: Dataset, asked: str | None) -> list[str] | None:

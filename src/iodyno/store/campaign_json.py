@@ -208,6 +208,15 @@ class Proof(TypedDict, total=False):
     untestable: dict[str, dict[str, str]] | None
 
 
+class Recording(TypedDict):
+    """A recording without a load: its intervals, its segments, what was recorded, the devices that are shown (none: all)."""
+
+    every_ns: int
+    segment_ns: int
+    host: str
+    devices: NotRequired[list[str] | None]
+
+
 class Campaign(TypedDict):
     """`campaign.json`: what was planned, on which hosts."""
 
@@ -231,4 +240,5 @@ class Campaign(TypedDict):
     search: NotRequired[Found | None]
     proof: NotRequired[Proof | None]
     foreign: NotRequired[dict[str, Level] | None]
+    recording: NotRequired[Recording | None]
     sha256: NotRequired[str]

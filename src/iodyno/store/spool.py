@@ -16,12 +16,14 @@ class Spool:
     """Takes lines of JSON in their order; what memory has no room for is in a file in `folder`.
 
     Its files have no name, so that nothing of them is left however the lab ends; that of what memory had room for stays in
-    memory. All methods raise OSError when the disk cannot take it.
+    memory. With `kept`, all lines are in a file of that name, so that a lab that is killed leaves them. All methods raise OSError
+    when the disk cannot take it.
     """
 
-    def __init__(self, folder: Path, held_bytes: int = HELD_BYTES) -> None:
+    def __init__(self, folder: Path, held_bytes: int = HELD_BYTES, kept: str = "") -> None:
         self._folder = folder
-        self._room = held_bytes
+        self._room = 0 if kept else held_bytes
+        self._kept = kept
         self._held: list[bytes] = []
         self._files: list[IO[bytes]] = []
 
@@ -33,8 +35,13 @@ class Spool:
             return
         if not self._files:
             # Unbuffered: one call of some tens of microseconds a record, none of several milliseconds.
-            self._files = [tempfile.TemporaryFile(dir=self._folder, buffering=0)]  # noqa: SIM115 - closed by `close`
+            self._files = [self._new()]
         _write(self._files[0], line + b"\n")
+
+    def _new(self) -> IO[bytes]:
+        if self._kept:
+            return FileIO(self._folder / self._kept, "a+")
+        return tempfile.TemporaryFile(dir=self._folder, buffering=0)
 
     def files(self) -> list[str]:
         """Paths under which this process can read all lines, file after file, until `close`. Nothing can be added after that."""

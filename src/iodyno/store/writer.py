@@ -10,7 +10,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,6 +22,8 @@ from iodyno.store.schema import MANIFEST, PARTIAL, SCHEMA_VERSION, part_file
 from iodyno.store.seal import sealed
 from iodyno.store.spool import Spool
 
+JOURNAL, BEGUN = "records.jsonl", "begun.json"
+"""Files of a trial with a journal until it is sealed: its records as they came, and its manifest as far as it is known."""
 RESUME = "`iodyno run --resume`"
 """Command with which a campaign goes on, in the words of who does not know by which command it was begun."""
 
@@ -29,19 +31,22 @@ RESUME = "`iodyno run --resume`"
 class TrialWriter:
     """Collects what the agents say of one trial in `parent/.partial-<name>` and seals it as `parent/<name>`.
 
-    Raises StoreError, and removes the partial folder, when the disk cannot take it.
+    Raises StoreError, and removes the partial folder, when the disk cannot take it. With `begun`, the manifest as far as it is
+    known, a lab that is killed leaves what `recover` seals.
     """
 
-    def __init__(self, parent: Path, name: str) -> None:
+    def __init__(self, parent: Path, name: str, begun: Mapping[str, Any] | None = None) -> None:
         self._final = parent / name
         self._partial = parent / f"{PARTIAL}{name}"
-        self._records = Spool(self._partial)
+        self._records = Spool(self._partial, kept=JOURNAL) if begun else Spool(self._partial)
         self._stacks = Spool(self._partial)
         self._metrics = Spool(self._partial)
         with self._writing():
             parent.mkdir(parents=True, exist_ok=True)
             _remove(self._partial)
             self._partial.mkdir()
+            if begun:
+                write_file(self._partial / BEGUN, json.dumps(begun).encode())
 
     def add_record(self, host: str, operation: str, payload: bytes) -> None:
         """Takes a `record` message of the wire as it came, as JSON. It is taken apart when the trial is sealed: until then its
@@ -52,6 +57,12 @@ class TrialWriter:
         names = json.dumps({"host": host, "operation": operation})[:-1].encode()
         with self._writing():
             self._records.add(b'%s, "record": %s}' % (names, payload))
+
+    def add_lines(self, lines: Iterable[bytes]) -> None:
+        """Takes records as they stand in a journal."""
+        with self._writing():
+            for line in lines:
+                self._records.add(line)
 
     def add_profile(self, host: str, profile: Mapping[str, Any]) -> None:
         """Adds the call stacks of a `profile` message of the wire, as parsed from JSON."""
@@ -80,6 +91,8 @@ class TrialWriter:
         with self._writing():
             rows = write_parts(self._partial, *(each.files() for each in self._spools))
             self._close()
+            for left in (JOURNAL, BEGUN):
+                (self._partial / left).unlink(missing_ok=True)
             files = [self._partial / part_file(part) for part in rows]
             # Side by side: a disk takes all of them in the time of one.
             with ThreadPoolExecutor(len(files), "store") as hands:
@@ -115,6 +128,27 @@ class TrialWriter:
         except OSError as error:
             self.discard()
             raise _cannot_write(self._final, error) from error
+
+
+def recover(parent: Path, sealable: Callable[[dict[str, Any], int], Mapping[str, Any]]) -> list[Path]:
+    """Seals what a killed lab left of trials with a journal; returns their folders. `sealable` makes the manifest out of what was
+    known when the trial began and the number of its records. Raises StoreError.
+    """
+    found = []
+    for partial in sorted(parent.glob(f"{PARTIAL}*")):
+        try:
+            begun = json.loads((partial / BEGUN).read_bytes())
+            lines = (partial / JOURNAL).read_bytes()
+        except (OSError, ValueError):
+            continue  # one without a journal, or killed before its first record
+        # The last line may be cut where the lab was.
+        whole = lines[: lines.rfind(b"\n") + 1].splitlines()
+        if not whole:
+            continue
+        writer = TrialWriter(parent, partial.name.removeprefix(PARTIAL), begun)
+        writer.add_lines(whole)
+        found.append(writer.seal(sealable(begun, len(whole))))
+    return found
 
 
 def write_document(path: Path, document: Mapping[str, Any]) -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Any
 
-from iodyno.analysis.histogram import BUCKETS, Histogram, bounds_of
+from iodyno.analysis.histogram import BUCKETS, Histogram, bounds_of, merge
 from iodyno.campaign.feed import shortened
 from iodyno.core.outcome import split_beside
 
@@ -21,6 +21,9 @@ BANDS_PER_DECADE = 32
 """Latency bands a decade of nanoseconds (chosen: 7.5 % wide, less than a pixel of the heat map)."""
 CLOCKS = ("response_time", "lateness", "waiting")
 """Histograms of an open loop besides service times."""
+
+DEVICE_TIMES = "block.service_time_ns"
+"""Times of operations at a block device, as a sensor has them."""
 
 MACHINE_WIDE = frozenset({"disk", "disk_operations", "disk_busy", "switches"})
 """Statistics that a host reads of its whole machine: where several hosts are on one, those of one of them count."""
@@ -166,9 +169,10 @@ class Cutter:
     def cut(self, trial: str, line: Mapping[str, Any]) -> Sample:
         """The sample of one line of a feed: `host`, `role`, `operation`, `cpus` and `record`. Raises KeyError for another."""
         record, host = shortened(line["record"]), line["host"]
-        line = {**line, "record": record}
         origin_ns = self._origins.setdefault((trial, host), record["begin_ns"])
-        times = _times(line["operation"], record)
+        # Where no load is on, what the devices did is looked at.
+        times = _times(line["operation"], record) or _times_of_devices(line)
+        line = {**line, "record": record}
         facts = _facts(line, times)
         if host in self.seconds:
             facts = (fact for fact in facts if fact[0] not in MACHINE_WIDE)
@@ -200,6 +204,18 @@ def _times(operation: str, record: Mapping[str, Any]) -> dict[str, Histogram]:
         for name, h in named.items()
         if h is not None and h["count"]
     }
+
+
+def _times_of_devices(line: Mapping[str, Any]) -> dict[str, Histogram]:
+    """Times of reads, writes and the like at each block device, of a host that is only looked at."""
+    found: dict[str, list[Histogram]] = {}
+    for reading in line["record"]["sensors"] if line["role"] == "idle" else ():
+        for each in reading.get("times") or ():
+            if each["metric"] == DEVICE_TIMES:
+                where, h = _labels(each["label"]), each["times"]
+                times = Histogram(h["count"], h["sum_ns"], tuple(h["buckets"]), tuple(h["counts"]))
+                found.setdefault(f"{where['dev']} {where['operation']}", []).append(times)
+    return {name: merge(each) for name, each in found.items()}
 
 
 def _facts(line: Mapping[str, Any], times: Mapping[str, Histogram]) -> Iterable[Fact]:

@@ -185,6 +185,8 @@ def warning_json(warning: Warning) -> dict[str, str]:
 def _parsed(experiment: Experiment) -> dict[str, Any]:
     content: dict[str, Any] = _plain(asdict(experiment))
     del content["text"], content["traces"]  # what the levels of a trial mean stands with the trial
+    if not experiment.placement:
+        del content["placement"]
     load_for(experiment).stored(content["workload"], experiment)
     return content
 
@@ -213,6 +215,7 @@ def _design(design: Design) -> dict[str, Any]:
         "trials": [
             {"order": t.order, "block": t.block, "replicate": t.replicate, "point": t.point.id}
             | ({} if t.plot is None else {"plot": t.plot})
+            | ({} if t.pair is None else {"pair": t.pair})
             for t in design.trials
         ],
     }

@@ -47,7 +47,8 @@ def command(file: str, timeout: float, form: Form) -> None:
     from iodyno.session.locate import find_agent
 
     experiment = read_experiment(file)
-    checks = asyncio.run(check_hosts(experiment.hosts, find_agent(), timeout))
+    placed = {m: pair.hosts[role] for pair in experiment.placement for role, m in pair.machines.items()}
+    checks = asyncio.run(check_hosts(placed or experiment.hosts, find_agent(), timeout))
     failed = [check for check in checks if check.problem is not None]
     hosts = [_as_json(check) for check in checks]
     values = {"ok": not failed, "file": file, "hosts": hosts}

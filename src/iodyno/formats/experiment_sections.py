@@ -23,6 +23,7 @@ from iodyno.formats import (
     host_groups,
     inventory,
     named_traces,
+    placement_section,
     ssh_hosts,
     tunable_sections,
     workload_section,
@@ -53,7 +54,7 @@ class ExperimentReading(Reading):
         top = self.section(model.TopSection, self.plain, ())
         if not isinstance(self.plain, dict):
             return None
-        hosts = self.hosts()
+        hosts, placement = placement_section.read(self, self.hosts())
         workload = workload_section.read(self, ("workload",))
         bystanders = bystander_section.read(self)
         described = workload.workload if workload else workload_section.named(self.plain)
@@ -95,6 +96,7 @@ class ExperimentReading(Reading):
             hosts=hosts,
             workload=named_traces.settled(workload, traces),
             tunables=tunables,
+            placement=placement,
             factors=tuple(factors.values()),
             design=spec,
             windows=Windows(windows.warm_up, windows.measured, windows.drain, windows.interval),

@@ -110,6 +110,13 @@ class SearchFor(TypedDict, total=False):
     goal: Table | None
 
 
+class Placed(TypedDict):
+    """A pair of machines of a placement: by the names of the ends, the machine and how it is reached."""
+
+    hosts: dict[str, Table]
+    machines: dict[str, str]
+
+
 class Experiment(TypedDict):
     """The experiment as it was read from its file."""
 
@@ -126,6 +133,7 @@ class Experiment(TypedDict):
     until: NotRequired[Table | None]
     noise: NotRequired[Table | None]
     tunables: NotRequired[dict[str, Level] | None]
+    placement: NotRequired[list[Placed]]
     hosts: NotRequired[dict[str, Table] | None]
     notes: NotRequired[list[str] | None]
 
@@ -145,6 +153,7 @@ class PlannedTrial(TypedDict):
     replicate: int
     point: str
     plot: NotRequired[int]
+    pair: NotRequired[str]
 
 
 class Design(TypedDict):
@@ -209,6 +218,7 @@ class Campaign(TypedDict):
     preflight: NotRequired[list[Check] | None]
     skipped: NotRequired[dict[str, str] | None]
     paths: NotRequired[Table | None]
+    pairs: NotRequired[dict[str, dict[str, Host]]]
     until: NotRequired[Table | None]
     search: NotRequired[Found | None]
     proof: NotRequired[Proof | None]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from statistics import fmean
 from typing import Any
 
 from iodyno.analysis import cost, cpu_classes, physics
@@ -20,6 +21,7 @@ from iodyno.analysis.interval import estimate
 from iodyno.analysis.limiter import verdict
 from iodyno.analysis.limiter.elasticity import proofs_of
 from iodyno.analysis.measured import Measured
+from iodyno.analysis.placement import Apart, Row, contrasts_of, take_apart
 from iodyno.analysis.pooled_spread import pooled_spread
 from iodyno.analysis.results import CampaignSummary, HostSummary, PointSummary, SocketSummary, TrialSummary
 from iodyno.analysis.seen_trials import Seen, look_at, trial_warnings
@@ -42,7 +44,7 @@ BACKGROUND_CHANGE = 0.02
 def analyse(dataset: Dataset) -> CampaignSummary:
     """Outcomes with intervals of every point, warnings about them, what is known of the hosts, and a model of the cost."""
     summary = _summarise(dataset)
-    return replace(summary, costs=study_costs(summary))
+    return replace(summary, costs=study_costs(summary), placement=_placement(dataset, summary))
 
 
 def _summarise(dataset: Dataset) -> CampaignSummary:
@@ -107,6 +109,38 @@ def _summarise(dataset: Dataset) -> CampaignSummary:
         goal_results=searched[1],
         load_trials=load_trials_of(dataset),
     )
+
+
+def _placement(dataset: Dataset, summary: CampaignSummary) -> tuple[Apart, ...]:
+    """Outcomes that were asked for, taken apart into setting and machine; none without pairs of machines."""
+    if not dataset.experiment.get("placement"):
+        return ()
+    contrasts = contrasts_of(summary.factors, {point.id: point.levels for point in summary.points})
+    places = {
+        "+".join(pair["machines"].values()): at for at, pair in enumerate(dataset.experiment["placement"])
+    }
+    finished = [trial for trial in summary.trials if trial.status == "finished" and trial.pair in places]
+    finished.sort(key=lambda trial: places[trial.pair])
+    found = []
+    for outcome in dict.fromkeys((rate_outcome(dataset), *summary.asked)):
+        told = ((trial, trial.outcomes.get(outcome)) for trial in finished)
+        rows = [Row(trial.point, trial.pair, value) for trial, value in told if value is not None]
+        found.append(take_apart(outcome, rows, contrasts))
+    return tuple(found)
+
+
+def _by_pair(trials: Sequence[Trial], measured: Sequence[Measured]) -> list[Measured]:
+    """The outcome of each trial; of several on one pair of machines their mean, as these vary less than pairs do."""
+    pairs: dict[str, list[Measured]] = defaultdict(list)
+    for trial, one in zip(trials, measured, strict=True):
+        if one.value is not None:
+            pairs[trial.manifest.get("pair") or trial.name].append(one)
+    if all(len(own) == 1 for own in pairs.values()):
+        return list(measured)
+    return [
+        replace(own[0], value=fmean(one.value for one in own if one.value is not None))
+        for own in pairs.values()
+    ]
 
 
 def _trades(
@@ -204,7 +238,10 @@ def _points(
         mine = [trial for trial in by_point[point] if trial.finished]
         outcomes = {
             name: estimate(
-                [seen[t.name].measured[name] for t in mine if name in seen[t.name].measured],
+                _by_pair(
+                    having := [t for t in mine if name in seen[t.name].measured],
+                    [seen[t.name].measured[name] for t in having],
+                ),
                 unit_of(name),
                 where=where,
                 possible=OUTCOMES[name.rpartition(".")[2]].possible,
@@ -413,6 +450,7 @@ def _trial(
         outcomes={name: one.value for name, one in (measured or {}).items()},
         overhead_ns=trial.manifest.get("overhead_ns"),
         skew_ns=(trial.manifest.get("start") or {}).get("skew_ns"),
+        pair=trial.manifest.get("pair") or "",
     )
 
 

@@ -59,7 +59,9 @@ def _pairs(reading: Reading, hosts: Mapping[str, HostSpec], path: Path) -> list[
         return []
     before = len(reading.mistakes)
     end = end_of(written["of"], "of", reading.groups, reading.host_names, path, reading.note)
-    if len(reading.mistakes) > before or any(name not in hosts for name in end.hosts):
+    # Of hosts with a mistake it is not known how many they are.
+    unknown = any(mistake.path.startswith("hosts") for mistake in reading.mistakes)
+    if len(reading.mistakes) > before or unknown or any(name not in hosts for name in end.hosts):
         return []
     count = len(end.hosts)
     if count % 2:

@@ -32,9 +32,9 @@ def assigned(trials: Sequence[PlannedTrial], experiment: Experiment) -> tuple[Pl
     points = len({trial.point.id for trial in trials})
     raise ExperimentError(
         f"invalid value {len(pairs)}: {len(trials)} trials of {points} points on {len(pairs)} pairs do not tell the machine "
-        "from the setting",
+        "from the setting; expected fewer pairs, or more replicates",
         where="placement.pairs",
-        advice="fewer pairs, or more replicates: as many as there are pairs",
+        advice="as many replicates as pairs, so that every point runs on every pair",
     )
 
 

@@ -1,8 +1,8 @@
 """Which trial runs on which pair of machines: a random, balanced assignment, so that the machine can be told from the setting.
 
 Pairs are blocks that cross the blocks in time. Where there are as many replicates as pairs, or a multiple, every point visits
-every pair as often (a complete block design); with fewer the design is incomplete, and points share pairs as evenly as can be
-(Montgomery, Design and Analysis of Experiments, chapter 4).
+every pair as often (a complete block design); with fewer the design is incomplete and cyclic (Montgomery, Design and Analysis of
+Experiments, chapter 4; John and Williams, Cyclic and Computer Generated Designs, 1995).
 """
 
 from __future__ import annotations
@@ -15,8 +15,10 @@ from dataclasses import replace
 from iodyno.core.design import PlannedTrial
 from iodyno.core.errors import ExperimentError
 from iodyno.core.experiment import Experiment
+from iodyno.designs.order import shuffled
 
 _DRAWS = 100
+"""Assignments that are drawn (chosen: one of them is as even as can be); the first that is even is taken."""
 
 
 def assigned(trials: Sequence[PlannedTrial], experiment: Experiment) -> tuple[PlannedTrial, ...]:
@@ -25,10 +27,18 @@ def assigned(trials: Sequence[PlannedTrial], experiment: Experiment) -> tuple[Pl
     """
     pairs = [pair.name for pair in experiment.placement]
     source = random.Random(experiment.design.seed)
+    chosen: tuple[PlannedTrial, ...] = ()
+    least = len(trials) + 1
     for _ in range(_DRAWS):
         placed = _draw(trials, pairs, source)
-        if told_apart(placed) or experiment.quick:
-            return placed
+        used = Counter(trial.pair for trial in placed)
+        uneven = max(used.values()) - min(used[pair] for pair in pairs)
+        if uneven < least and (told_apart(placed) or experiment.quick):
+            chosen, least = placed, uneven
+        if least <= 1:
+            return chosen
+    if chosen:
+        return chosen
     points = len({trial.point.id for trial in trials})
     raise ExperimentError(
         f"invalid value {len(pairs)}: {len(trials)} trials of {points} points on {len(pairs)} pairs do not tell the machine "
@@ -41,29 +51,23 @@ def assigned(trials: Sequence[PlannedTrial], experiment: Experiment) -> tuple[Pl
 def _draw(
     trials: Sequence[PlannedTrial], pairs: Sequence[str], source: random.Random
 ) -> tuple[PlannedTrial, ...]:
-    """One trial after the other has a pair that its point was on least; of these one that ran least, first of the replicate, then
-    of all; then one whose points it met least; the rest is chance.
+    """Latin squares, one after the other: a point goes round all pairs from its own on, and in a replicate the points divide
+    them; the order of points, replicates and pairs is chance in each.
     """
-    on: Counter[tuple[str, str]] = Counter()
-    used: Counter[str] = Counter()
-    in_replicate: Counter[tuple[int, str]] = Counter()
-    met: Counter[tuple[str, str]] = Counter()
+    points = list(dict.fromkeys(trial.point.id for trial in trials))
+    squares: dict[int, tuple[list[str], list[int], list[str]]] = {}
     placed = []
     for trial in trials:
-        point = trial.point.id
-
-        def rank(pair: str, point: str = point, replicate: int = trial.replicate) -> tuple[float, ...]:
-            others = sum(met[point, other] for other in {o for o, p in on if p == pair})
-            return on[point, pair], in_replicate[replicate, pair], used[pair], others, source.random()
-
-        pair = min(pairs, key=rank)
-        for other in {o for o, p in on if p == pair and o != point}:
-            met[point, other] += 1
-            met[other, point] += 1
-        on[point, pair] += 1
-        used[pair] += 1
-        in_replicate[trial.replicate, pair] += 1
-        placed.append(replace(trial, pair=pair))
+        square, turn = divmod(trial.replicate, len(pairs))
+        if square not in squares:
+            squares[square] = (
+                shuffled(points, source),
+                shuffled(range(len(pairs)), source),
+                shuffled(pairs, source),
+            )
+        of_points, turns, of_pairs = squares[square]
+        place = (of_points.index(trial.point.id) + turns[turn]) % len(pairs)
+        placed.append(replace(trial, pair=of_pairs[place]))
     return tuple(placed)
 
 

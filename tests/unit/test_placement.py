@@ -29,11 +29,12 @@ from iodyno.report.json import campaign as campaign_json
 from iodyno.report.terminal import report_blocks
 from iodyno.session.simulated import SimulatedAccess
 
+SLOW = "  slow: {access: simulated, count: 2, truth: {goodput_bits_per_s: 4e9, tsc_hz: 4000000000}}\n"
 FILE = """
 name: placed
 hosts:
   workers: {access: simulated, count: 6}
-  slow: {access: simulated, count: 2, truth: {goodput_bits_per_s: 4e9}}
+  slow: {access: simulated, count: 2, truth: {goodput_bits_per_s: 4e9, tsc_hz: 4000000000}}
 workload: {kind: stream, sender: client, receiver: server}
 placement: {pairs: 4, of: [workers, slow], as: block}
 factors: {connections: [1, 2]}
@@ -150,7 +151,13 @@ def test_a_report_names_the_machine_and_the_pair_that_is_out_of_line(tmp_path: P
     text = "\n".join(str(block) for block in report_blocks(summary))
     assert "Goodput: mostly the machine." in text and f"{PAIRS[3]} is out of line, 5" in text
     assert "Setting, within pairs" in text
-    # Nothing of the simulated cost is the machine's.
+    # Nothing of the simulated cost is the machine's, whose clock is twice as fast.
+    of_trials = {trial.pair: trial.outcomes for trial in summary.trials}
+    rates = {
+        pair: (its["client.cycles_per_kib"] or 0) / (its["client.cpu_ns_per_kib"] or 1)
+        for pair, its in of_trials.items()
+    }
+    assert rates[PAIRS[0]] == pytest.approx(2) and rates[PAIRS[3]] == pytest.approx(4)
     assert not campaign_json(summary)["placement"]["client.cpu_ns_per_kib"]["out_of_line"]
 
 
@@ -212,7 +219,8 @@ def test_a_pair_that_is_dead_is_named_and_costs_its_own_trials(
 def test_with_one_pair_left_there_is_no_placement(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     notes = _Dies(None)
     notes.watch(monkeypatch, 1)
-    two = experiment(("of: [workers, slow]", "of: workers"), ("pairs: 4", "pairs: 2"), ("count: 6", "count: 4"),
-                     ("  slow: {access: simulated, count: 2, truth: {goodput_bits_per_s: 4e9}}\n", ""))  # fmt: skip
+    two = experiment(
+        ("of: [workers, slow]", "of: workers"), ("pairs: 4", "pairs: 2"), ("count: 6", "count: 4"), (SLOW, "")
+    )
     with pytest.raises(AccessError, match="no route to host"):
         asyncio.run(run(two, tmp_path, notes=notes))

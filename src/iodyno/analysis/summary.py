@@ -52,7 +52,7 @@ def _summarise(dataset: Dataset) -> CampaignSummary:
     finished = [trial for trial in dataset.trials if trial.finished]
     hello = _hello(dataset)
     basis = basis_of(dataset)
-    seen = look_at(dataset, finished, hello, basis)
+    seen = _seen(dataset, finished, hello, basis)
     measured = {name: one.measured for name, one in seen.items()}
     warnings = {
         trial.name: seen[trial.name].warnings
@@ -109,6 +109,27 @@ def _summarise(dataset: Dataset) -> CampaignSummary:
         goal_results=searched[1],
         load_trials=load_trials_of(dataset),
     )
+
+
+def _seen(
+    dataset: Dataset, finished: Sequence[Trial], hello: Mapping[str, Mapping[str, Any]], basis: CostBasis
+) -> dict[str, Seen]:
+    """Look at the trials, those on a pair of machines with the clock rates and facts of that pair."""
+    pairs = dataset.header.get("pairs") or {}
+    found: dict[str, Seen] = {}
+    for pair in dict.fromkeys(trial.manifest.get("pair") for trial in finished):
+        own = [trial for trial in finished if trial.manifest.get("pair") == pair]
+        if pair in pairs:
+            its = {name: host.get("hello") or {} for name, host in pairs[pair].items()}
+            found |= look_at(dataset, own, its, replace(basis, tsc_hz=_clock_rates(its)))
+        else:
+            found |= look_at(dataset, own, hello, basis)
+    return found
+
+
+def _clock_rates(hello: Mapping[str, Mapping[str, Any]]) -> dict[str, int]:
+    rates = {name: (said.get("clock") or {}).get("tsc_hz") for name, said in hello.items()}
+    return {name: hz for name, hz in rates.items() if hz}
 
 
 def _placement(dataset: Dataset, summary: CampaignSummary) -> tuple[Apart, ...]:
@@ -198,13 +219,12 @@ def basis_of(dataset: Dataset) -> CostBasis:
         for host in (host for trial in dataset.in_turn(finished) for host in trial.hosts.values()):
             cpu_classes.look(host)
             cost.counts_cycles(host)
-    rates = {name: (said.get("clock") or {}).get("tsc_hz") for name, said in hello.items()}
     accounting = cpu_classes.choose(finished, tuple(dataset.background.values()), hello)
     background = {name: cost.background(name, dataset.background, accounting) for name in dataset.hosts}
     return CostBasis(
         background=background,
         tier=cost.choose_tier(finished, dataset.background.values()),
-        tsc_hz={name: hz for name, hz in rates.items() if hz},
+        tsc_hz=_clock_rates(hello),
         accounting=accounting,
         without_others=cost.others_gave_way(finished, background, accounting),
     )

@@ -151,6 +151,8 @@ class CampaignFile:
     def add_hosts(self, testbed: Testbed) -> list[Warning]:
         """Notes what the hosts are; gives a warning for each that is not what it was before."""
         before, warnings = self.content["hosts"], []
+        if testbed.pair:
+            before = (self.content.get("pairs") or {}).get(testbed.pair, {})
         for name, session in testbed.sessions.items():
             was, now = before.get(name, {}).get("hello", {}).get("host", {}), session.hello["host"]
             changed = [key for key in _KEPT_FACTS if was and was[key] != now[key]]

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from places import Notes, run
 from scipy import stats
 
@@ -20,6 +21,7 @@ from iodyno.analysis.dataset import read_dataset
 from iodyno.analysis.placement import Row, take_apart
 from iodyno.analysis.results import CampaignSummary
 from iodyno.analysis.summary import analyse
+from iodyno.cli.hosts import command as hosts_command
 from iodyno.core.errors import AccessError
 from iodyno.core.experiment import Experiment
 from iodyno.core.warnings import WarningCode
@@ -86,6 +88,14 @@ def test_the_workload_names_places_and_an_access_still_goes_to_the_machine() -> 
     assert [pair.name for pair in asked.placement] == list(PAIRS)
     of_second = asked.placement[1].hosts["server"].options
     assert of_second == {"container": "workers-4", "user": "u-4"}
+
+
+def test_the_machines_of_all_pairs_are_looked_at(tmp_path: Path) -> None:
+    (tmp_path / "placed.yaml").write_text(FILE)
+    found = CliRunner().invoke(hosts_command, [str(tmp_path / "placed.yaml"), "--format", "json"])
+    assert found.exit_code == 0, found.output
+    names = [host["name"] for host in json.loads(found.stdout)["hosts"]]
+    assert names == [name for pair in PAIRS for name in pair.split("+")]
 
 
 def test_a_balanced_design_is_taken_apart_as_the_textbook_does() -> None:

@@ -26,6 +26,7 @@ from iodyno.formats.design_section import DesignSection
 from iodyno.formats.experiment_model import (
     HOST_SECTIONS,
     LimitsSection,
+    PlacementSection,
     SearchSection,
     TopSection,
     WindowsSection,
@@ -84,6 +85,7 @@ def page() -> str:
                 ("windows", WindowsSection),
                 ("limits", LimitsSection),
                 ("design", DesignSection),
+                ("placement", PlacementSection),
                 ("search", SearchSection),
                 ("metrics", SourceSection),
                 ("values` of a source of `metrics", ValueSection),

@@ -169,6 +169,9 @@ def _trial(stored: StoredTrial, header: Mapping[str, Any]) -> Trial:
         said = " ".join(filter(None, (str(reason.get("what", "")), _bracketed(reason.get("where")))))
     if stored.invalid is not None:
         status, said = "damaged", str(stored.invalid).splitlines()[0]
+    if (pairs := header.get("pairs")) and manifest.get("pair") in pairs:
+        # Its machines, not those of another pair.
+        header = {**header, "hosts": pairs[manifest["pair"]]}
     order, _, attempt = stored.name.partition("-")
     found = Trial(
         name=stored.name,

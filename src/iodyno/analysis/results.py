@@ -14,6 +14,7 @@ from iodyno.analysis.cpu_classes import Accounting
 from iodyno.analysis.factors import FactorLevels
 from iodyno.analysis.finite_buffer import FiniteBuffer
 from iodyno.analysis.fitting.campaign import LineFit
+from iodyno.analysis.placement import Apart
 from iodyno.analysis.wall import Wall
 from iodyno.core.decision import Standing, UntilSpec
 from iodyno.core.limiter import UNKNOWN, Finding, Verdict
@@ -73,7 +74,7 @@ class SocketSummary:
 
 @dataclass(frozen=True)
 class TrialSummary:
-    """A trial: its place in the design, how it went, and its outcomes (None where missing)."""
+    """A trial: its place in the design, how it went, and its outcomes (None where missing). `pair`: its machines."""
 
     name: str
     order: int
@@ -89,6 +90,7 @@ class TrialSummary:
     outcomes: Mapping[str, float | None]
     overhead_ns: int | None
     skew_ns: int | None
+    pair: str = ""
 
 
 @dataclass(frozen=True)
@@ -125,7 +127,8 @@ class CampaignSummary:
     `until` and `decision`: the rule for stopping, and where it ended. `finite_buffer`: of a port with few buffers.
     `fits`: the models of every line along a load.
     `costs`: the linear model of the sender's cost, where two factors vary and the trials carry one. `plots`: the whole
-    plot of each trial by its order, of a design with slow factors.
+    plot of each trial by its order, of a design with slow factors. `placement`: of trials on pairs of machines, each outcome
+    taken apart into setting and machine.
     """
 
     name: str
@@ -170,6 +173,7 @@ class CampaignSummary:
     plots: Mapping[int, int] = field(default_factory=dict)
     named: tuple[str, ...] = ()
     metrics: tuple[MetricSummary, ...] = ()
+    placement: tuple[Apart, ...] = ()
 
     @property
     def rate(self) -> str:

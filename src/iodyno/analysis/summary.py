@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from iodyno.analysis import cost, cpu_classes, physics
@@ -21,6 +22,7 @@ from iodyno.analysis.interval import estimate
 from iodyno.analysis.limiter import verdict
 from iodyno.analysis.limiter.elasticity import proofs_of
 from iodyno.analysis.measured import Measured
+from iodyno.analysis.placement import Apart, Row, contrasts_of, take_apart
 from iodyno.analysis.pooled_spread import pooled_spread
 from iodyno.analysis.results import (
     CampaignSummary,
@@ -51,7 +53,7 @@ BACKGROUND_CHANGE = 0.02
 def analyse(dataset: Dataset) -> CampaignSummary:
     """Outcomes with intervals of every point, warnings about them, what is known of the hosts, and a model of the cost."""
     summary = _summarise(dataset)
-    return replace(summary, costs=study_costs(summary))
+    return replace(summary, costs=study_costs(summary), placement=_placement(dataset, summary))
 
 
 def analyse_campaign(folder: Path) -> CampaignSummary:
@@ -64,7 +66,7 @@ def _summarise(dataset: Dataset) -> CampaignSummary:
     finished = [trial for trial in dataset.trials if trial.finished]
     hello = _hello(dataset)
     basis = basis_of(dataset)
-    seen = look_at(dataset, finished, hello, basis)
+    seen = _seen(dataset, finished, hello, basis)
     measured = {name: one.measured for name, one in seen.items()}
     warnings = {
         trial.name: seen[trial.name].warnings
@@ -124,6 +126,59 @@ def _summarise(dataset: Dataset) -> CampaignSummary:
     )
 
 
+def _seen(
+    dataset: Dataset, finished: Sequence[Trial], hello: Mapping[str, Mapping[str, Any]], basis: CostBasis
+) -> dict[str, Seen]:
+    """Look at the trials, those on a pair of machines with the clock rates and facts of that pair."""
+    pairs = dataset.header.get("pairs") or {}
+    found: dict[str, Seen] = {}
+    for pair in dict.fromkeys(trial.manifest.get("pair") for trial in finished):
+        own = [trial for trial in finished if trial.manifest.get("pair") == pair]
+        if pair in pairs:
+            its = {name: host.get("hello") or {} for name, host in pairs[pair].items()}
+            found |= look_at(dataset, own, its, replace(basis, tsc_hz=_clock_rates(its)))
+        else:
+            found |= look_at(dataset, own, hello, basis)
+    return found
+
+
+def _clock_rates(hello: Mapping[str, Mapping[str, Any]]) -> dict[str, int]:
+    rates = {name: (said.get("clock") or {}).get("tsc_hz") for name, said in hello.items()}
+    return {name: hz for name, hz in rates.items() if hz}
+
+
+def _placement(dataset: Dataset, summary: CampaignSummary) -> tuple[Apart, ...]:
+    """Outcomes that were asked for, taken apart into setting and machine; none without pairs of machines."""
+    if not dataset.experiment.get("placement"):
+        return ()
+    contrasts = contrasts_of(summary.factors, {point.id: point.levels for point in summary.points})
+    places = {
+        "+".join(pair["machines"].values()): at for at, pair in enumerate(dataset.experiment["placement"])
+    }
+    finished = [trial for trial in summary.trials if trial.status == "finished" and trial.pair in places]
+    finished.sort(key=lambda trial: places[trial.pair])
+    found = []
+    for outcome in dict.fromkeys((rate_outcome(dataset), *summary.asked)):
+        told = ((trial, trial.outcomes.get(outcome)) for trial in finished)
+        rows = [Row(trial.point, trial.pair, value) for trial, value in told if value is not None]
+        found.append(take_apart(outcome, rows, contrasts))
+    return tuple(found)
+
+
+def _by_pair(trials: Sequence[Trial], measured: Sequence[Measured]) -> list[Measured]:
+    """The outcome of each trial; of several on one pair of machines their mean, as these vary less than pairs do."""
+    pairs: dict[str, list[Measured]] = defaultdict(list)
+    for trial, one in zip(trials, measured, strict=True):
+        if one.value is not None:
+            pairs[trial.manifest.get("pair") or trial.name].append(one)
+    if all(len(own) == 1 for own in pairs.values()):
+        return list(measured)
+    return [
+        replace(own[0], value=fmean(one.value for one in own if one.value is not None))
+        for own in pairs.values()
+    ]
+
+
 def _trades(
     dataset: Dataset, points: Sequence[PointSummary], factors: Sequence[FactorLevels]
 ) -> tuple[Trade, ...]:
@@ -180,13 +235,12 @@ def basis_of(dataset: Dataset) -> CostBasis:
         for host in (host for trial in dataset.in_turn(finished) for host in trial.hosts.values()):
             cpu_classes.look(host)
             cost.counts_cycles(host)
-    rates = {name: (said.get("clock") or {}).get("tsc_hz") for name, said in hello.items()}
     accounting = cpu_classes.choose(finished, tuple(dataset.background.values()), hello)
     background = {name: cost.background(name, dataset.background, accounting) for name in dataset.hosts}
     return CostBasis(
         background=background,
         tier=cost.choose_tier(finished, dataset.background.values()),
-        tsc_hz={name: hz for name, hz in rates.items() if hz},
+        tsc_hz=_clock_rates(hello),
         accounting=accounting,
         without_others=cost.others_gave_way(finished, background, accounting),
     )
@@ -221,7 +275,10 @@ def _points(
         mine = [trial for trial in by_point[point] if trial.finished]
         outcomes = {
             name: estimate(
-                [seen[t.name].measured[name] for t in mine if name in seen[t.name].measured],
+                _by_pair(
+                    having := [t for t in mine if name in seen[t.name].measured],
+                    [seen[t.name].measured[name] for t in having],
+                ),
                 kind.unit,
                 where=where,
                 possible=kind.possible,
@@ -430,6 +487,7 @@ def _trial(
         outcomes={name: one.value for name, one in (measured or {}).items()},
         overhead_ns=trial.manifest.get("overhead_ns"),
         skew_ns=(trial.manifest.get("start") or {}).get("skew_ns"),
+        pair=trial.manifest.get("pair") or "",
     )
 
 

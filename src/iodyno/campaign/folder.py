@@ -151,6 +151,8 @@ class CampaignFile:
     def add_hosts(self, testbed: Testbed) -> list[Warning]:
         """Notes what the hosts are; gives a warning for each that is not what it was before."""
         before, warnings = self.content["hosts"], []
+        if testbed.pair:
+            before = (self.content.get("pairs") or {}).get(testbed.pair, {})
         for name, session in testbed.sessions.items():
             was, now = before.get(name, {}).get("hello", {}).get("host", {}), session.hello["host"]
             changed = [key for key in _KEPT_FACTS if was and was[key] != now[key]]
@@ -186,6 +188,8 @@ def _parsed(experiment: Experiment) -> dict[str, Any]:
     content: dict[str, Any] = _plain(asdict(experiment))
     del content["text"], content["traces"]  # what the levels of a trial mean stands with the trial
     content["metrics"] = {name: source.stored() for name, source in experiment.metrics.items()}
+    if not experiment.placement:
+        del content["placement"]
     load_for(experiment).stored(content["workload"], experiment)
     return content
 
@@ -214,6 +218,7 @@ def _design(design: Design) -> dict[str, Any]:
         "trials": [
             {"order": t.order, "block": t.block, "replicate": t.replicate, "point": t.point.id}
             | ({} if t.plot is None else {"plot": t.plot})
+            | ({} if t.pair is None else {"pair": t.pair})
             for t in design.trials
         ],
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -213,6 +213,7 @@ class _Campaign:
             lambda testbed: preflight(testbed, self._design, self.warner(watcher))
         )
         self.skip(testbeds.skipped, watcher)
+        self.tell_left_out(testbeds, watcher)
         if self.lacks("before"):
             watcher.on_stage("measuring the background")
             self.idle = await measure_background(testbeds.first, self._folder, "before", self.clock)
@@ -285,12 +286,22 @@ class _Campaign:
         """Tell whether the hosts are still to be asked what others have set there."""
         return self.course.foreign and "foreign" not in self._file.content
 
+    def tell_left_out(self, testbeds: Testbeds, watcher: Watcher) -> None:
+        """Writes down which pairs of machines the campaign goes on without."""
+        for warning in testbeds.left_out:
+            self.warner(watcher)(warning)
+        testbeds.left_out.clear()
+
     def meet(self, testbeds: Testbeds, watcher: Watcher) -> None:
         """Writes down what the hosts are: those of the first testbed for all, and what the others have of their own."""
-        warnings = [warning for testbed in testbeds for warning in testbed.warnings]
+        warnings = [of_pair(warning, testbed.pair) for testbed in testbeds for warning in testbed.warnings]
         for warning in [*of_hosts(list(dict.fromkeys(warnings))), *self._file.add_hosts(testbeds.first)]:
             self.warner(watcher)(warning)
         self.note(paths={str(testbed.path): hosts_json(testbed) for testbed in testbeds if testbed.path})
+        if self._experiment.placement:
+            pairs = {testbed.pair: hosts_json(testbed) for testbed in testbeds}
+            self.note(pairs={**(self._file.content.get("pairs") or {}), **pairs})
+            self.tell_left_out(testbeds, watcher)
 
     def warner(self, watcher: Watcher) -> Any:
         """Return a function that takes warnings about the campaign."""
@@ -333,11 +344,18 @@ class _Campaign:
             if last and (pause_ns := self.course.pause_ns(last, planned)) is not None:
                 return pause_ns
             settings = self._experiment.settings(planned.point.levels)
-            if reason := testbeds.skipped.levels.get(str(path_of(settings))):
+            if reason := testbeds.why_skipped(settings, planned.pair):
                 self._ledger.mark(planned.order, "skipped", 0, reason=reason)
                 continue
             watcher.on_time_left(self._left_ns(self.course.batch))
-            await self.execute(testbeds.of(settings), planned, watcher)
+            try:
+                await self.execute(testbeds.of(settings, planned.pair), planned, watcher)
+            except AccessError as error:
+                if planned.pair is None:
+                    raise
+                await testbeds.leave_out(planned.pair, error)
+                self.tell_left_out(testbeds, watcher)
+                continue
             self.course.ran(planned)
             last = planned
         return None
@@ -442,6 +460,7 @@ class _Campaign:
                 "purpose": "proof" if change else "design",
                 "perturbation": asdict(change) if change else None,
                 "path": account.path,
+                **({"pair": testbed.pair} if testbed.pair else {}),
                 "bystanders": beside(account),
                 "losses": account.losses,
                 "targets": account.targets,
@@ -490,6 +509,13 @@ class _Campaign:
         return CampaignOutcome(
             self._folder, finished, failed, skipped, self.course.answers, complete, self.cut
         )
+
+
+def of_pair(warning: Warning, pair: str) -> Warning:
+    """The warning about a testbed, with its pair of machines where there are several."""
+    return (
+        replace(warning, where=", ".join(filter(None, (f"pair {pair}", warning.where)))) if pair else warning
+    )
 
 
 def _reason(failure: TrialError | None) -> dict[str, str] | None:

@@ -108,6 +108,7 @@ def _summary(experiment: Experiment, file: str) -> dict[str, object]:
         "name": experiment.name,
         "question": experiment.question,
         "hosts": [f"{host.name} ({host.access})" for host in experiment.hosts.values()],
+        **({"placement": [pair.name for pair in experiment.placement]} if experiment.placement else {}),
         "workload": load_named(workload.kind).shown(workload),
         "factors": factors,
         "points": len(design.points),

@@ -139,7 +139,7 @@ def placed(experiment: Experiment, file: str) -> Iterator[None]:
     except ExperimentError as error:
         if error.where.startswith("design.rows:"):
             raise ExperimentError(error.what, where=f"{file}: {error.where}", advice=error.advice) from None
-        if not re.fullmatch(r"(design|factors)(\..+)?", error.where) or ":" in error.where:
+        if not re.fullmatch(r"(design|factors|placement)(\..+)?", error.where) or ":" in error.where:
             raise
         line = line_of(experiment.text, error.where)
         raise ExperimentError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -47,7 +48,12 @@ def command(file: str, timeout: float, form: Form) -> None:
     from iodyno.session.locate import find_agent
 
     experiment = read_experiment(file)
-    checks = asyncio.run(check_hosts(experiment.hosts, find_agent(), timeout))
+    placed = {
+        machine: replace(pair.hosts[role], name=machine)
+        for pair in experiment.placement
+        for role, machine in pair.machines.items()
+    }
+    checks = asyncio.run(check_hosts(placed or experiment.hosts, find_agent(), timeout))
     failed = [check for check in checks if check.problem is not None]
     hosts = [_as_json(check) for check in checks]
     values = {"ok": not failed, "file": file, "hosts": hosts}

@@ -126,12 +126,13 @@ def _blocks(
 
     duration = estimate(experiment, design)
     names = _columns(design)
+    placed = {pair.name: f"/{place}" for place, pair in enumerate(experiment.placement, 1)}
     rows = [
         tuple(map(Cell, (point.id, *(_shown(experiment, point, name) for name in names))))
         for point in design.points
     ]
     blocks = [
-        f"  {block + 1:>3}  {' '.join(trial.point.id for trial in trials)}"
+        f"  {block + 1:>3}  {' '.join(trial.point.id + placed.get(trial.pair or '', '') for trial in trials)}"
         for block, trials in itertools.groupby(design.trials, key=lambda trial: trial.block)
     ]
     form = " (quick form)" if experiment.quick else ""
@@ -152,6 +153,8 @@ def _blocks(
     if not experiment.search:
         yield f"Order ({design.kind}, seed {design.seed}), block by block:"
         yield from blocks
+        if placed:
+            yield f"Each on a pair of machines: {', '.join(f'{place[1:]} {name}' for name, place in placed.items())}"
     yield from _described(experiment, design, evaluation, measured)
 
 
@@ -241,6 +244,7 @@ def _values(
         ],
         "trials": [
             {"order": t.order, "block": t.block, "replicate": t.replicate, "point": t.point.id}
+            | ({"pair": t.pair} if t.pair else {})
             for t in design.trials
         ],
         "duration": {
@@ -265,7 +269,8 @@ def trial_rows(design: Design) -> Iterator[Row]:
     heads = [other if own in names else own for own, other in OTHERWISE.items()]
     for trial in design.trials:
         own = (trial.order, trial.block, trial.replicate, trial.point.id)
-        yield dict(zip(heads, own, strict=True)) | {name: trial.point.levels.get(name) for name in names}
+        pair = {"pair": trial.pair} if trial.pair else {}
+        yield dict(zip(heads, own, strict=True)) | pair | {n: trial.point.levels.get(n) for n in names}
 
 
 def _columns(design: Design) -> list[str]:

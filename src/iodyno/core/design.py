@@ -28,7 +28,8 @@ class PlannedTrial:
     """One execution of a point: its place in time, its block and its replicate, all counted from 0.
 
     `perturbation`: what a trial of a proof changes; None in a trial of the design. `plot`: the whole plot, counted from
-    0, of a design that keeps slow factors still for several trials; None in all others.
+    0, of a design that keeps slow factors still for several trials; None in all others. `pair`: the pair of machines that it runs
+    on, of a placement.
     """
 
     order: int
@@ -37,6 +38,7 @@ class PlannedTrial:
     point: Point
     perturbation: Perturbation | None = None
     plot: int | None = None
+    pair: str | None = None
 
 
 @dataclass(frozen=True)

@@ -36,6 +36,19 @@ class HostSpec:
     data_port: int = 0
 
 
+@dataclass(frozen=True)
+class Pair:
+    """Two machines that are a block of a placement: the host at each end of the workload, and the names of the two."""
+
+    hosts: Mapping[str, HostSpec]
+    machines: Mapping[str, str]
+
+    @property
+    def name(self) -> str:
+        """The machines, the sender first."""
+        return "+".join(self.machines.values())
+
+
 Between = Literal["all", "pairs"]
 """Which senders have connections with which receivers."""
 
@@ -218,6 +231,8 @@ class Experiment:
     noise ladder are repeated. `tunables`: settings of the hosts that hold in every trial, by names such as `server.mtu`.
     `metrics`: sources of metrics that other programs hold, by name.
 
+    `placement`: the pairs of machines that take turns as the hosts, which are those of the first of them; empty: the hosts stay.
+
     `traces`: for a parameter and a level that names a trace, the level with the whole path of its file.
     `notes` are sentences about what the reader decided by itself, to be shown to the user.
     """
@@ -241,6 +256,7 @@ class Experiment:
     noise: NoiseSpec | None = None
     tunables: Mapping[str, Level] = field(default_factory=dict)
     metrics: Mapping[str, MetricSource] = field(default_factory=dict)
+    placement: tuple[Pair, ...] = ()
     traces: Mapping[tuple[str, Level], str] = field(default_factory=dict)
     text: str = ""
     quick: bool = False

@@ -11,7 +11,7 @@ from importlib import import_module
 from iodyno.core.design import Design
 from iodyno.core.errors import ExperimentError
 from iodyno.core.experiment import Experiment
-from iodyno.designs import aliasing, order, ranges, runs
+from iodyno.designs import aliasing, order, placement, ranges, runs
 from iodyno.designs.runs import Runs
 
 __all__ = ["MAX_TRIALS", "POINTS", "plan"]
@@ -62,12 +62,13 @@ def plan(experiment: Experiment) -> Design:
             where="design",
             advice="fewer replicates, fewer levels, or a fraction",
         )
+    # A search has trials of its own, at points that it finds as it goes.
+    trials = () if experiment.search else order.trials(made, spec)
     return Design(
         spec.kind,
         spec.seed,
         made.points,
-        # A search has trials of its own, at points that it finds as it goes.
-        () if experiment.search else order.trials(made, spec),
+        placement.assigned(trials, experiment) if experiment.placement else trials,
         coding=ranges.codings(experiment),
         structure=made.structure,
         aliases=aliasing.classes(experiment, made),

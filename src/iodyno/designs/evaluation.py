@@ -109,7 +109,9 @@ def evaluate(
     there = d_optimal.there_already(experiment)
     levels = [*(trial.point.levels for trial in design.trials), *there]
     aliased = _aliases(design)
-    blocks = _block_columns(np, [trial.block for trial in design.trials] + [-1] * len(there))
+    # Pairs of machines are the blocks that an analysis takes out, where there are such.
+    of_trials: list[str | int] = [trial.pair or trial.block for trial in design.trials]
+    blocks = _block_columns(np, of_trials + [-1] * len(there))
     kept, dropped, matrix = _estimable(np, wanted, coding, levels, blocks, aliased)
     _check_named(model, [name_of(term) for term, _ in kept], [name_of(term) for term in wanted], aliased)
     count, columns = len(levels), matrix.shape[1]
@@ -216,8 +218,8 @@ def _aliases(design: Design) -> dict[str, tuple[str, ...]]:
     return found
 
 
-def _block_columns(np: Any, of_trials: Sequence[int]) -> Any:
-    blocks = sorted(set(of_trials))
+def _block_columns(np: Any, of_trials: Sequence[str | int]) -> Any:
+    blocks = sorted(set(of_trials), key=lambda block: (str(type(block)), block))
     rows = []
     for block in of_trials:
         place = blocks.index(block)

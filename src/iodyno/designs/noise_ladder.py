@@ -32,7 +32,15 @@ def of_point(experiment: Experiment, levels: Mapping[str, Level], spec: NoiseSpe
         factors.append(replace(factor, levels=(wanted,), together=together))
     design = DesignSpec("full_factorial", spec.sessions * spec.trials, True, experiment.design.seed)
     return replace(
-        experiment, factors=tuple(factors), design=design, until=None, search=None, prove=False, noise=spec
+        experiment,
+        factors=tuple(factors),
+        design=design,
+        until=None,
+        search=None,
+        prove=False,
+        # What varies on one pair of machines; of many it is what their trials say.
+        placement=(),
+        noise=spec,
     )
 
 

@@ -33,7 +33,7 @@ def trials(runs: Runs, spec: DesignSpec) -> tuple[PlannedTrial, ...]:
     for block, groups in enumerate(_blocks(runs, spec, source, grouped)):
         for group in _any_order(groups, source, runs.ordered):
             keep = runs.ordered or runs.ordered_inside
-            for visit in group if keep else _shuffled(group, source):
+            for visit in group if keep else shuffled(group, source):
                 point = runs.points[visit]
                 replicate = counted.get(point.id, 0)
                 counted[point.id] = replicate + 1
@@ -56,10 +56,10 @@ def _blocks(runs: Runs, spec: DesignSpec, source: random.Random, grouped: bool) 
 
 def _any_order(things: Sequence[_Thing], source: random.Random, ordered: bool) -> Sequence[_Thing]:
     """The things in a random order, unless theirs is the design's own. One thing draws nothing."""
-    return things if ordered or len(things) < 2 else _shuffled(things, source)
+    return things if ordered or len(things) < 2 else shuffled(things, source)
 
 
-def _shuffled(things: Sequence[_Thing], source: random.Random) -> list[_Thing]:
+def shuffled(things: Sequence[_Thing], source: random.Random) -> list[_Thing]:
     """The things in a random order. Sorted by `random()`, the one sequence that Python promises to keep."""
     keys = [source.random() for _ in things]
     return [things[index] for index in sorted(range(len(things)), key=keys.__getitem__)]

@@ -20,6 +20,12 @@ def extended(experiment: Experiment) -> Experiment:
     """
     if experiment.until is None:
         return experiment
+    if experiment.placement:
+        raise ExperimentError(
+            "cannot be used with a placement: a block has other pairs of machines than the one before",
+            where="--until",
+            advice="a number of replicates: as many as pairs, or a multiple",
+        )
     once = replace(experiment, design=replace(experiment.design, replicates=1, blocks=True))
     each, most = len(designs.plan(once).trials), experiment.until.max_trials
     if most < 2 * each:

@@ -223,6 +223,7 @@ class TopSection(Section):
     tunables: Any = Field(None, description="Tunables of hosts, by host or `all`, set in every trial.")
     factors: Any = Field(None, description="Parameters of the workload, and tunables, that are varied.")
     design: Any = Field(None, description="Which points are visited, how often and in which order.")
+    placement: Any = Field(None, description="Pairs of machines that the points run on in turns.")
     windows: Any = Field(None, description="Lengths of the windows of a trial.")
     metrics: Any = Field(None, description="Metrics that other programs hold, by source.")
     outcomes: list[Annotated[str, LINE]] = Field(
@@ -254,6 +255,28 @@ class TopSection(Section):
         None, description=f"Trials after which it ends without an answer; left out: {UNTIL_TRIALS}."
     )
     quick: Any = Field(None, description="What `--quick` replaces, key by key.")
+
+
+_PLACEMENT: dict[str, Any] = {
+    "pairs": (
+        Annotated[int, quantity_within("count", low=2, high=MOST_HOSTS // 2)],
+        Field(description="How many pairs: the first two hosts, the next two, ..."),
+    ),
+    "of": (
+        Annotated[Any, HOST_NAMES],
+        Field(description="The hosts: those of a name with `count`, or a list."),
+    ),
+    "as": (
+        Annotated[str, one_word_of(("block",))],
+        Field("block", description="block: the pair is a random effect beside the factors."),
+    ),
+}
+PlacementSection: type[Section] = create_model(
+    "PlacementSection",
+    __base__=Section,
+    __doc__="Pairs of machines as blocks: each point runs on several of them, and sender and receiver are names of their places.",
+    **_PLACEMENT,
+)
 
 
 class GoalSection(Section):

@@ -12,6 +12,7 @@ from iodyno.formats.design_section import DesignSection
 from iodyno.formats.experiment_model import (
     HOST_SECTIONS,
     LimitsSection,
+    PlacementSection,
     QuickSection,
     SearchSection,
     TopSection,
@@ -87,6 +88,7 @@ def experiment_schema() -> Json:
         "tunables": tunable_sections.schema_of_tunables(),
         "factors": factors,
         "design": reference(DesignSection),
+        "placement": reference(PlacementSection),
         "windows": reference(WindowsSection),
         "limits": reference(LimitsSection),
         "search": reference(SearchSection),

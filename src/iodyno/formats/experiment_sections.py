@@ -24,6 +24,7 @@ from iodyno.formats import (
     host_groups,
     inventory,
     named_traces,
+    placement_section,
     ssh_hosts,
     tunable_sections,
     workload_section,
@@ -55,7 +56,7 @@ class ExperimentReading(Reading):
         top = self.section(model.TopSection, self.plain, ())
         if not isinstance(self.plain, dict):
             return None
-        hosts = self.hosts()
+        hosts, placement = placement_section.read(self, self.hosts())
         workload = workload_section.read(self, ("workload",))
         bystanders = bystander_section.read(self)
         described = workload.workload if workload else workload_section.named(self.plain)
@@ -99,6 +100,7 @@ class ExperimentReading(Reading):
             workload=named_traces.settled(workload, traces),
             tunables=tunables,
             metrics=metrics,
+            placement=placement,
             factors=tuple(factors.values()),
             design=spec,
             windows=Windows(windows.warm_up, windows.measured, windows.drain, windows.interval),

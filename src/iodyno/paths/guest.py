@@ -11,7 +11,7 @@ from iodyno.paths.veth import (
     bring_up,
     ip,
     ip_batch,
-    namespace_prefix,
+    namespace_name,
     settle,
 )
 
@@ -36,7 +36,7 @@ class GuestPath(NamespacePath):
     async def make(cls, cpus: Mapping[str, Sequence[int]], mtu: int | None, *, tag: str = "") -> GuestPath:
         """Makes it; the first of `cpus` is the host in the namespace. Raises AccessError."""
         (_, own), (inside, _) = cpus.items()
-        name = f"{namespace_prefix()}-{tag}host"
+        name = namespace_name(f"{tag}host")
         end = VethEnd(name, ADDRESSES[0], tuple(own), {}, DEVICE, "guest", (ADDRESSES[0],))
         path = cls(dict.fromkeys(cpus, end), {inside: DEVICE}, {inside: ADDRESSES[1]})
         try:
@@ -56,7 +56,7 @@ class GuestsPath(GuestPath):
     @classmethod
     async def make(cls, cpus: Mapping[str, Sequence[int]], mtu: int | None, *, tag: str = "") -> GuestsPath:
         """Makes it. Raises AccessError."""
-        name = f"{namespace_prefix()}-{tag}bridge"
+        name = namespace_name(f"{tag}bridge")
         taps = dict(zip(cpus, TAPS, strict=True))
         # What a host sends leaves this kernel by the device of the other: there it is shaped, and what comes in there is for it.
         ends = {

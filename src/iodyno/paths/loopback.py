@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from iodyno.paths.veth import NamespacePath, VethEnd, bring_up, ip, namespace_prefix
+from iodyno.paths.veth import NamespacePath, VethEnd, bring_up, ip, namespace_name
 
 ADDRESS = "127.0.0.1"
 
@@ -16,7 +16,7 @@ class LoopbackPath(NamespacePath):
     async def make(cls, hosts: Iterable[str], mtu: int | None, *, tag: str = "") -> LoopbackPath:
         """Makes it. Raises AccessError."""
         # No CPUs: the kernel does the receiver's work on the sender's CPU, and steering cannot tell the two ends.
-        end = VethEnd(f"{namespace_prefix()}-{tag}both", ADDRESS, (), device="lo", kind="loopback")
+        end = VethEnd(namespace_name(f"{tag}both"), ADDRESS, (), device="lo", kind="loopback")
         path = cls(dict.fromkeys(hosts, end))
         try:
             await ip("netns", "add", end.namespace)

@@ -15,7 +15,7 @@ from iodyno.paths.veth import (
     NamespacePath,
     VethEnd,
     ip_batch,
-    namespace_prefix,
+    namespace_name,
     plain,
     receive_on,
     settle,
@@ -40,9 +40,8 @@ class MeshPath(NamespacePath):
         tag: str = "",
     ) -> MeshPath:
         """Makes all of them; `cpus` names the hosts, `links` those that are to reach each other. Raises AccessError."""
-        prefix = f"{namespace_prefix()}-{tag}"
         ends = {
-            host: VethEnd(f"{prefix}{plain(host)}", address, tuple(own), addresses=(address,))
+            host: VethEnd(namespace_name(f"{tag}{plain(host)}"), address, tuple(own), addresses=(address,))
             for (host, own), address in zip(cpus.items(), _addresses(len(cpus)), strict=True)
         }
         path = cls(ends)

@@ -17,6 +17,7 @@ import re
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -150,12 +151,11 @@ def ends_of(
     addresses: int = 1,
 ) -> dict[str, VethEnd]:
     """The two ends of a path that is to be made: namespaces of this lab's name, and addresses."""
-    prefix = namespace_prefix()
     ends = {}
     for (role, own), address, block in zip(cpus.items(), ADDRESSES, _MORE_ADDRESSES, strict=True):
         more = (f"{block}.{16 + number // 250}.{number % 250 + 1}" for number in range(addresses - 1))
         ends[role] = VethEnd(
-            f"{prefix}-{tag}{plain(role)}", address, tuple(own), {}, device, kind, (address, *more)
+            namespace_name(f"{tag}{plain(role)}"), address, tuple(own), {}, device, kind, (address, *more)
         )
     return ends
 
@@ -163,6 +163,13 @@ def ends_of(
 def namespace_prefix() -> str:
     """Return the prefix of the names of this lab's namespaces."""
     return f"iodyno-{run_folder.maker()}"
+
+
+def namespace_name(own: str) -> str:
+    """Return a name for a namespace of this lab that is to be made; where there is one of that name, with a number."""
+    name = f"{namespace_prefix()}-{own}"
+    numbered = (name if number == 1 else f"{name}-{number}" for number in count(1))
+    return next(each for each in numbered if not (_FOLDER / each).exists())
 
 
 async def bring_up(end: VethEnd, mtu: int | None = None) -> None:

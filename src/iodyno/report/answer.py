@@ -14,7 +14,7 @@ from iodyno.report.limiter import name_of
 from iodyno.report.sentence import About, Sentence
 
 SENTENCES = 3
-_QUESTIONS: tuple[About, ...] = ("decision", "search", "buffer", "wall", "fit")
+_QUESTIONS: tuple[About, ...] = ("decision", "placement", "search", "buffer", "wall", "fit")
 """Topics that an experiment was made to settle, told before those that every campaign has."""
 _RATE: tuple[About, ...] = ("peak", "rate")
 """Topics of the rate; the place where it is greatest says more than its range."""

@@ -47,6 +47,7 @@ from iodyno.report.numbers import quantity, with_interval
 from iodyno.report.observer import observer_note
 from iodyno.report.page_script import page_script, page_script_source, shorter_style
 from iodyno.report.path_facts import path_rows
+from iodyno.report.placement import placement_tables
 from iodyno.report.plain_numbers import figure_rows, packed, table_rows
 from iodyno.report.sentence import Sentence
 from iodyno.report.sentences import extremes, sentences
@@ -149,7 +150,7 @@ def page(
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    tables = [*load_tables(summary), *buffer_tables(summary)]
+    tables = [*load_tables(summary), *buffer_tables(summary), *placement_tables(summary)]
     every = outcome_table(summary)
     study = functions or FunctionStudy()
     found = examine_points(trials.points) if trials else ()

@@ -20,6 +20,7 @@ from iodyno.report.estimate_json import number
 from iodyno.report.finite_buffer import finite_buffer_json
 from iodyno.report.fit import values as fit_values
 from iodyno.report.limiter import finding_json
+from iodyno.report.placement import placement_json
 from iodyno.report.search import search_json
 from iodyno.report.void import WHY, is_void
 
@@ -60,6 +61,7 @@ def campaign(summary: CampaignSummary) -> dict[str, Any]:
         ],
         **({"search": search_json(summary)} if summary.search else {}),
         **({"decision": decision_json(summary.decision)} if summary.decision else {}),
+        **({"placement": placement_json(summary)} if summary.placement else {}),
         **({"walls": [_wall(wall) for wall in summary.walls]} if summary.walls else {}),
         **({"finite_buffer": finite_buffer_json(summary.finite_buffer)} if summary.finite_buffer else {}),
         **({"fits": [fit_values(found) for found in summary.fits]} if summary.fits else {}),
@@ -120,6 +122,7 @@ def _trial(trial: TrialSummary) -> dict[str, Any]:
         "point": trial.point,
         "block": trial.block,
         "replicate": trial.replicate,
+        **({"pair": trial.pair} if trial.pair else {}),
         "status": trial.status,
         "reason": trial.reason,
         "outcomes": {name: number(value) for name, value in trial.outcomes.items()},

@@ -7,6 +7,7 @@ from typing import Literal
 
 About = Literal[
     "decision",
+    "placement",
     "search",
     "wall",
     "buffer",

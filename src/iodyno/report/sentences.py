@@ -25,6 +25,7 @@ from iodyno.report.layout import Layout, layout_of, line_name, place_name
 from iodyno.report.members import member_sentences
 from iodyno.report.numbers import between, digits, quantity
 from iodyno.report.peak import peak_sentences
+from iodyno.report.placement import placement_sentences
 from iodyno.report.search import search_sentences
 from iodyno.report.sentence import About
 from iodyno.report.sentence import Sentence as Sentence
@@ -39,7 +40,7 @@ _UNITS = {"cycles/KiB": "cycles", "ns/KiB": "ns of CPU", "ns/operation": "ns of 
 
 def sentences(summary: CampaignSummary) -> list[Sentence]:
     """Return the findings of the campaign: cost, its change with every factor, rate, and where the CPU time goes."""
-    return load_of(summary).sentences(summary, layout_of(summary))
+    return [*placement_sentences(summary), *load_of(summary).sentences(summary, layout_of(summary))]
 
 
 def of_hosts(summary: CampaignSummary, layout: Layout) -> list[Sentence]:

@@ -19,11 +19,12 @@ from iodyno.report.finite_buffer import buffer_tables
 from iodyno.report.form import Block, block_text
 from iodyno.report.method import changes_note
 from iodyno.report.observer import observer_note
+from iodyno.report.placement import placement_tables
 from iodyno.report.sentences import Sentence, sentences
 from iodyno.report.tables import load_tables
 from iodyno.report.warnings import WarningGroup, grouped
 
-_ASKED = ("decision", "search")
+_ASKED = ("decision", "placement", "search")
 """Topics of a question that was asked with the run: their answer comes before all else."""
 LOST_MOST = 5
 """Trials without numbers that are told one by one (chosen: the rest mostly has the same reason)."""
@@ -56,6 +57,7 @@ def report_blocks(summary: CampaignSummary, more: Sequence[Sentence] = ()) -> It
         yield sentence.text + ("\n" if sentence is answers[-1] else "")
     yield from load_tables(summary)
     yield from buffer_tables(summary)
+    yield from placement_tables(summary)
     load = load_of(summary)
     yield f"{_interval_note(summary)}{load.note} {tier_note(summary)}\n"
     for sentence in said:

@@ -127,6 +127,13 @@ class MetricSource(TypedDict):
     values: dict[str, MetricValue]
 
 
+class Placed(TypedDict):
+    """A pair of machines of a placement: by the names of the ends, the machine and how it is reached."""
+
+    hosts: dict[str, Table]
+    machines: dict[str, str]
+
+
 class Experiment(TypedDict):
     """The experiment as it was read from its file."""
 
@@ -144,6 +151,8 @@ class Experiment(TypedDict):
     noise: NotRequired[Table | None]
     tunables: NotRequired[dict[str, Level] | None]
     metrics: NotRequired[dict[str, MetricSource] | None]
+
+    placement: NotRequired[list[Placed]]
     hosts: NotRequired[dict[str, Table] | None]
     notes: NotRequired[list[str] | None]
 
@@ -163,6 +172,7 @@ class PlannedTrial(TypedDict):
     replicate: int
     point: str
     plot: NotRequired[int]
+    pair: NotRequired[str]
 
 
 class Design(TypedDict):
@@ -236,6 +246,7 @@ class Campaign(TypedDict):
     preflight: NotRequired[list[Check] | None]
     skipped: NotRequired[dict[str, str] | None]
     paths: NotRequired[Table | None]
+    pairs: NotRequired[dict[str, dict[str, Host]]]
     until: NotRequired[Table | None]
     search: NotRequired[Found | None]
     proof: NotRequired[Proof | None]

@@ -417,6 +417,7 @@ class Manifest(TypedDict):
     purpose: NotRequired[Literal["design", "proof"]]
     perturbation: NotRequired[Perturbation | None]
     path: NotRequired[Table | None]
+    pair: NotRequired[str]
     targets: NotRequired[dict[str, Table] | None]
     losses: NotRequired[list[Loss] | None]
     metrics: NotRequired[dict[str, MetricClock] | None]

@@ -136,7 +136,8 @@ def campaign_data(summary: CampaignSummary, outcome: str) -> CostData:
             continue
         rows.append({scale.name: _natural(scale, levels[scale.name]) for scale in scales})
         values.append(value)
-        blocks.append(str(trial.block))
+        # Pairs of machines differ by more than blocks in time.
+        blocks.append(trial.pair or str(trial.block))
         order.append(trial.order)
         plots.append(f"{trial.block}/{summary.plots.get(trial.order, trial.order)}")
         offered, achieved = (

@@ -149,6 +149,10 @@ class HostTunables:
             # It answered until these were set.
             error.tunable = ", ".join(names) if turned else ""
             raise
+        for name in names:
+            if why[name] is None and after[name].level != asked[name]:
+                # As `ethtool -N`, which ends with success where a driver refuses.
+                why[name] = f"the host says of no error, and is at {shown(name, after[name].level)}"
         settings = {
             name: Setting(
                 asked[name], before[name].level, after[name].level, _device_of(name, place), why[name]
@@ -173,7 +177,10 @@ class HostTunables:
 
         Raises GuardLostError.
         """
+        was_up = self._place is not None and await self._has_carrier(self._place)
         answer = await self.guard.restore()
+        if was_up and self._place and any(setting.device for _, setting in self._set.values()):
+            await self._carrier(self._place)
         wrong = [f"cannot be restored: {text}" for text in answer["failed"]]
         now = await self.read(self._set, self._place)
         settings = {}

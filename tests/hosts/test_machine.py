@@ -7,21 +7,25 @@ import contextlib
 import os
 import shlex
 import signal
+import subprocess
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import made_devices
 import one_machine
 import pytest
 from one_machine import Machine
-from places import own_agent
+from places import own_agent, run
 
+from iodyno.campaign.ledger import manifests
 from iodyno.core.workload import Level
 from iodyno.hosts.access import AgentProgram
 from iodyno.hosts.guard import Guard
 from iodyno.hosts.tunables import TURNED
 from iodyno.hosts.tunables.host import HostTunables
+from iodyno.session.accesses import OpenHosts
 
 # Its instructions are translated, by both CPUs of a small machine.
 pytestmark = [pytest.mark.root, pytest.mark.alone]
@@ -197,3 +201,39 @@ def test_every_tunable_of_a_disk_is_of_nvme_and_virtio_too(machine: Machine) -> 
     assert {name for name, tunable in TURNED.items() if tunable.scope == "disk"} == set(OF_DISKS)
     # The NVMe disk has a queue that is polled, the other one has none.
     assert machine.said("cat /sys/block/nvme0n1/queue/io_poll /sys/block/vda/queue/io_poll") == "1\n0\n"
+
+
+@pytest.mark.parametrize(("device", "node"), [("nvme0n1", 1), ("vda", 0)])
+def test_a_load_near_a_disk_has_cpus_and_memory_of_its_node(
+    device: str, node: int, machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def open_hosts(*_: object, **__: object) -> OpenHosts:
+        return OpenHosts(accesses={"client": machine.access("client", one_machine.NEAR)})
+
+    monkeypatch.setattr("iodyno.campaign.testbed.accesses.open_hosts", open_hosts)
+    client = {"access": "ssh", "to": "far", "cpus": f"near {device}"}
+    target = {"target": f"/dev/{device}", "pattern": "random"}
+    experiment = made_devices.asked({"client": client}, {"queue_depth": [1]}, measured="3s", **target)
+    program = own_agent(tmp_path)
+    placed = ""
+
+    async def look() -> None:
+        nonlocal placed
+        script = f"""for at in /proc/[0-9]*/task/*; do [ $at/exe -ef /host{program.path} ] || continue
+          grep -h allowed_list $at/status; grep -h bind $at/numa_maps; done"""
+        while "bind" not in placed:
+            with contextlib.suppress(subprocess.CalledProcessError):  # one of its tasks has ended meanwhile
+                placed = await asyncio.to_thread(machine.said, script)
+
+    async def scenario() -> Path:
+        async with asyncio.TaskGroup() as group:
+            looking = group.create_task(look())
+            outcome = await run(experiment, tmp_path / "campaigns", program=program)
+            looking.cancel()
+        return outcome.folder
+
+    (manifest,) = manifests(asyncio.run(scenario()))
+    cpus = [2 * node, 2 * node + 1]
+    assert manifest["status"] == "finished" and manifest["hosts"]["client"]["cpus"] == cpus
+    assert manifest["hosts"]["client"]["job"]["memory_node"] == node
+    assert f"bind:{node}" in placed and f"bind:{1 - node}" not in placed and f"{cpus[0]}" in placed

@@ -135,6 +135,9 @@ class HostTunables:
         why: dict[str, str | None] = dict.fromkeys(names)
         turned = False
         for name in names:
+            # A link that comes up again agrees with its other end anew, which would undo what is set meanwhile (`flow_control`).
+            if turned and was_up and TURNED[name].scope == "device":
+                await self._carrier(place)
             # Read anew: a tunable before this one may have changed what there is to be set, as `queues` does.
             now = (await self.read([name], place))[name] if turned else before[name]
             why[name] = refused(name, now, asked[name])

@@ -31,7 +31,7 @@ TEST_AGENT := $(CURDIR)/$(VENV)/agent/iodyno-agent
 PROGRAMS := iodyno-agent iodyno-heat
 PYTEST := IODYNO_AGENT=$(TEST_AGENT) $(BIN)/python -m pytest
 
-.PHONY: help install man wheels packages image study test test-build truth lint fuzz faults bench docs schema build sandbox guest engines clean system system-test system-bench
+.PHONY: help install man wheels packages image study test test-build truth lint fuzz faults bench docs schema build sandbox guest machine engines clean system system-test system-bench
 
 help:            ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 12
@@ -137,16 +137,29 @@ sandbox:                                    ## build runsc (gVisor) into ~/.cach
 	CGO_ENABLED=0 GOBIN=$(HOME)/.cache/iodyno go install gvisor.dev/gvisor/runsc@latest
 
 GUEST := $(HOME)/.cache/iodyno/guest
+MACHINE := $(HOME)/.cache/iodyno/machine
 guest:                                      ## install QEMU and unpack Debian's cloud kernel into ~/.cache/iodyno, for the level guest of path
 	$(call require,qemu-system-x86 busybox-static,the level guest needs them)
-	mkdir -p $(GUEST)/unpacked
-	kernel=$$(apt-cache depends linux-image-cloud-amd64 | sed -n 's/ *Depends: \(linux-image-[0-9].*\)/\1/p' | head -1); \
-	  cd $(GUEST) && rm -f ./*.deb && apt-get download -qq "$$kernel" && dpkg-deb -x ./*.deb unpacked
-	cp $(GUEST)/unpacked/boot/vmlinuz-* $(GUEST)/vmlinuz
-	find $(GUEST)/unpacked \( -name 'virtio*.ko' -o -name '*failover.ko' -o -name '*vsock*.ko' -o -name sctp.ko -o -name libcrc32c.ko \
-	  -o -name '*udp_tunnel.ko' \) -exec cp {} $(GUEST) \;
-	cp /bin/busybox $(GUEST)/busybox
-	rm -rf $(GUEST)/unpacked $(GUEST)/*.deb
+	$(call unpack-kernel,linux-image-cloud-amd64,$(GUEST))
+	rm -rf $(GUEST)/unpacked
+
+machine:                                    ## the same of Debian's full kernel, for tests on adapters, disks and NUMA nodes of a machine
+	$(call require,qemu-system-x86 busybox-static,the machine needs them)
+	$(call unpack-kernel,linux-image-amd64,$(MACHINE))
+	rm -rf $(MACHINE)/lib $(MACHINE)/unpacked/lib/modules/*/kernel/{sound,drivers/{gpu,media,staging}}
+	busybox depmod -b $(MACHINE)/unpacked "$$(ls $(MACHINE)/unpacked/lib/modules)"
+	mv $(MACHINE)/unpacked/lib $(MACHINE) && rm -rf $(MACHINE)/unpacked
+
+# The package named first, and the kernel that it depends on, into a folder.
+define unpack-kernel
+	mkdir -p $(2)/unpacked
+	kernel=$$(apt-cache depends $(1) | sed -n 's/ *Depends: \(linux-image-[0-9].*\)/\1/p' | head -1); \
+	  cd $(2) && rm -f ./*.deb && apt-get download -qq "$$kernel" && dpkg-deb -x ./*.deb unpacked && rm ./*.deb
+	cp $(2)/unpacked/boot/vmlinuz-* $(2)/vmlinuz
+	find $(2)/unpacked \( -name 'virtio*.ko' -o -name '*failover.ko' -o -name '*vsock*.ko' -o -name sctp.ko -o -name libcrc32c.ko \
+	  -o -name '*udp_tunnel.ko' -o -name '9p*.ko' -o -name netfs.ko -o -name fscache.ko \) -exec cp {} $(2) \;
+	cp /bin/busybox $(2)/busybox
+endef
 
 engines:                                    ## install podman and Slurm, for the tests of hosts that are containers and nodes
 	$(call require,$(ENGINE_PACKAGES),tests of containers and of Slurm are skipped)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import socket
 from pathlib import Path
@@ -12,9 +13,11 @@ from typing import Any
 import pytest
 from places import PROGRAM, experiment, run
 
+from iodyno.campaign.ledger import manifests
 from iodyno.campaign.preflight import _way_of_data
 from iodyno.core.errors import PreflightError, TrialError
 from iodyno.core.experiment import HostSpec
+from iodyno.core.factor import Factor
 from iodyno.hosts.access import LAB_CPUS, cpus_here
 from iodyno.loads.script.campaign.preflight import _without
 from iodyno.session import simulated
@@ -46,7 +49,47 @@ def test_cpus_of_a_host_elsewhere_are_held_against_what_its_agent_says(
         asyncio.run(run(experiment(hosts=hosts), tmp_path, program=PROGRAM))
 
 
+def _placed(placed: str, into: Path) -> dict[str, Any]:
+    """The client of a trial as its manifest has it, with the notes of it."""
+    hosts = {
+        "client": HostSpec("client", "simulated", placed=placed),
+        "server": HostSpec("server", "simulated"),
+    }
+    asked = experiment(hosts=hosts, factors=(Factor("connections", (1,)),))
+    outcome = asyncio.run(run(asked, into, program=PROGRAM))
+    notes = json.loads((outcome.folder / "campaign.json").read_text())["hosts"]["client"]["notes"]
+    (manifest,) = manifests(outcome.folder)
+    return {**manifest["hosts"]["client"], "notes": notes}
+
+
+@pytest.mark.parametrize(
+    ("placed", "node", "cpus"), [("near eth0", 1, [2]), ("near nvme0n1", 0, [0, 1]), ("far eth0", 0, [0, 1])]
+)
+def test_a_load_is_placed_on_the_node_of_a_device(
+    placed: str, node: int, cpus: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("iodyno.session.simulated._hello", _with_two_nodes)
+    found = _placed(placed, tmp_path)
+    assert (found["cpus"], found["job"]["cpus"], found["job"]["memory_node"]) == (cpus, cpus, node)
+    assert any(f"NUMA node {node}" in note for note in found["notes"])
+    with pytest.raises(PreflightError, match=r"no NUMA node is known of veth0; it is of nvme0n1, eth0"):
+        _placed("near veth0", tmp_path)
+
+
+def test_where_there_is_one_node_nothing_is_placed_and_that_is_said(tmp_path: Path) -> None:
+    found = _placed("near eth0", tmp_path)
+    assert "memory_node" not in found["job"] and any("one NUMA node" in note for note in found["notes"])
+
+
 _HELLO = simulated._hello
+
+
+def _with_two_nodes(host: Any, program: Any) -> Any:
+    hello = _HELLO(host, program)
+    nodes = ((0, [0, 1], ["nvme0n1"]), (1, [2, 3], ["eth0"]))
+    told = [{"node": node, "cpus": cpus, "devices": devices} for node, cpus, devices in nodes]
+    hello["host"] |= {"cpus_allowed": [0, 1, 2], "numa_nodes": told}
+    return hello
 
 
 def _with_two_cpus(host: Any, program: Any) -> Any:

@@ -138,15 +138,22 @@ def test_tables_of_ethtool_are_read_with_what_is_missing_left_out() -> None:
     )
     assert tables(text) == ({"Combined": 8}, {"Combined": 4})
     queues = TURNED["queues"].state(PLACE, [Seen(text)])
-    assert (queues.level, queues.high, queues.before) == (4, 8, {"combined": 4})
+    assert (queues.level, queues.high, queues.before[0]) == (4, 8, {"combined": 4})
     assert TURNED["queues"].undo(PLACE, queues) == [{"run": ["ethtool", "-L", "eth0", "combined", "4"]}]
+    # The masks that were there come back after it, those of queues and interrupts alone.
+    seen = Seen(
+        "/sys/class/net/eth0/queues/rx-0/rps_cpus:0,3\n/proc/irq/9/smp_affinity:f\n/proc/7/comm:irqbalance\n"
+    )
+    with_masks = TURNED["queues"].state(PLACE, [Seen(text), seen])
+    masks = TURNED["queues"].undo(PLACE, with_masks)[1]["run"][-1]
+    assert "rx-0/rps_cpus:0,3 /proc/irq/9/smp_affinity:f;" in masks and "irqbalance" not in masks
     assert "expected 1 to 8 on this host" in (refused("queues", queues, 16) or "")
     assert "the device has none of TX" in (
         TURNED["transmit_queues"].state(PLACE, [Seen(text)]).unsupported or ""
     )
     apart = text.replace("TX:\t\tn/a", "TX:\t\t4").replace("RX:\t\tn/a", "RX:\t\t4")
     transmit = TURNED["transmit_queues"].state(PLACE, [Seen(apart)])
-    assert (transmit.level, transmit.high, transmit.before) == (4, 4, {"tx": 4})
+    assert (transmit.level, transmit.high, transmit.before[0]) == (4, 4, {"tx": 4})
     assert TURNED["transmit_queues"].steps(PLACE, transmit, 2) == [
         {"run": ["ethtool", "-L", "eth0", "tx", "2"]}
     ]

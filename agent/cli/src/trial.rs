@@ -13,7 +13,7 @@ use iodyno_load::{Cancel, LoadError, Quota};
 use iodyno_profile::Profiler;
 use iodyno_sense::{Panel, Roots, Subject};
 use iodyno_storage::classes;
-use iodyno_sys::{clock, process, realtime};
+use iodyno_sys::{clock, memory_policy, process, realtime};
 
 use crate::load::{self, Finished, Prepared, Running, Tally};
 use crate::parts::Parts;
@@ -44,6 +44,15 @@ pub fn carry_out(
     let _ = process::forget_resident_peak();
     // Made before the connections, so that a refusal costs none; entered after, so that they come up at full speed.
     let mut quota = job.cpu_quota_percent.map(Quota::new).transpose()?;
+    // Before anything is taken that the load works on. It ends with this thread, and holds for those that it starts.
+    if let Some(node) = job.memory_node {
+        memory_policy::bind(node).map_err(|error| LoadError {
+            code: ErrorCode::Job,
+            what: format!("cannot have memory of NUMA node {node}: {error}"),
+            place: "memory_node".to_owned(),
+            advice: "allow the agent the memory of that node (cpuset.mems of its control group)".to_owned(),
+        })?;
+    }
     // Before there is any worker: it may be allowed to sample those only that are started later.
     let mut profiler = Profiler::open(job.profile_hz, &cpus(job));
     let listens = |port| outgoing.send(Message::Listening { trial: job.trial.clone(), port });

@@ -79,6 +79,9 @@ pub struct Job<L = Load> {
     /// CPUs of this host that the trial's cost is counted on and its workers are pinned to; empty: all.
     #[serde(default)]
     pub cpus: Vec<u32>,
+    /// NUMA node that the memory of the job is to be of; absent: that of whoever touches it first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_node: Option<u32>,
     /// Sensors to read; absent: every one that is available.
     #[serde(default)]
     pub sensors: Option<Vec<String>>,
@@ -117,6 +120,7 @@ impl<L: Default> Default for Job<L> {
                 interval_ns: Nanos(1_000_000_000),
             },
             cpus: Vec::new(),
+            memory_node: None,
             sensors: None,
             cpu_quota_percent: None,
             profile_hz: 0,
@@ -172,6 +176,7 @@ impl<L> Job<L> {
             load,
             windows: self.windows,
             cpus: self.cpus.clone(),
+            memory_node: self.memory_node,
             sensors: self.sensors.clone(),
             cpu_quota_percent: self.cpu_quota_percent,
             profile_hz: self.profile_hz,

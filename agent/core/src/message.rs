@@ -194,6 +194,21 @@ pub struct HostFacts {
     /// Job of Slurm that it runs in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job: Option<String>,
+    /// NUMA nodes that have CPUs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub numa_nodes: Vec<NumaNode>,
+}
+
+/// CPUs, with the memory and the devices that are nearest to them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NumaNode {
+    /// Number of the node.
+    pub node: u32,
+    /// Its CPUs that are online.
+    pub cpus: Vec<u32>,
+    /// Network interfaces and disks that are attached to it, where the kernel tells.
+    pub devices: Vec<String>,
 }
 
 /// The clocks of a host.

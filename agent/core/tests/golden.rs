@@ -20,8 +20,8 @@ use iodyno_core::frame::{encode, Decoder};
 use iodyno_core::histogram::Histogram;
 use iodyno_core::job::{CpuQuotaObtained, Job, Load};
 use iodyno_core::message::{
-    Capability, ClockFacts, Command, ErrorCode, Hello, HostFacts, JobResult, LoadCounts, Message, Progress,
-    Ready, Record, WireError, WIRE_VERSION,
+    Capability, ClockFacts, Command, ErrorCode, Hello, HostFacts, JobResult, LoadCounts, Message, NumaNode,
+    Progress, Ready, Record, WireError, WIRE_VERSION,
 };
 use iodyno_core::metric::{Reading, Value};
 use iodyno_core::network::{
@@ -212,6 +212,7 @@ fn hello() -> Hello {
             cpus_online: vec![0, 1],
             addresses: vec!["10.88.0.5/16".to_owned()],
             container: Some("podman".to_owned()),
+            numa_nodes: vec![NumaNode { node: 1, cpus: vec![1], devices: vec!["eth0".to_owned()] }],
             ..HostFacts::default()
         },
         clock: ClockFacts {

@@ -9,6 +9,7 @@ use iodyno_core::units::Bytes;
 
 use crate::cgroup;
 use crate::cpu_list;
+use crate::numa::numa_nodes;
 use crate::placement::placement;
 use crate::sensor::Roots;
 
@@ -53,6 +54,7 @@ pub fn host_facts(roots: &Roots) -> HostFacts {
         pod: placement.pod,
         node: placement.node,
         job: placement.job,
+        numa_nodes: numa_nodes(roots),
     }
 }
 

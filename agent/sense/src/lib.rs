@@ -20,6 +20,7 @@ mod exact;
 mod facts;
 mod growth;
 mod missing;
+mod numa;
 mod panel;
 mod placement;
 mod sensor;

@@ -24,6 +24,7 @@ pub mod file_lock;
 pub mod io_memory;
 pub mod limits;
 pub mod lock;
+pub mod memory_policy;
 pub mod net_namespace;
 mod netlink;
 pub mod network_device;

@@ -52,10 +52,18 @@ def job_of(
         "windows": asdict(windows),
         # An agent in a sandbox or a guest numbers its CPUs by itself, and has all that it sees.
         "cpus": [] if host in testbed.observers and not idle else list(testbed.cpus[host]),
+        **_memory(testbed, host),
         "sensors": testbed.sensors_of(host, settings, storage=load_for(testbed.experiment).stores),
         "cpu_quota_percent": settings.get(quota),
         "profile_hz": testbed.experiment.profile_hz if not idle and testbed.leads(host) else 0,
     }
+
+
+def _memory(testbed: Testbed, host: str) -> dict[str, Any]:
+    """Node of the memory; one with a kernel of its own numbers its nodes by itself."""
+    node = testbed.nodes.get(host)
+    placed = node and node.memory is not None and host not in testbed.observers
+    return {"memory_node": node.memory} if node and placed else {}
 
 
 def load_at(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from iodyno.campaign import left_out, sensors
 from iodyno.campaign.metric_sources import Adapters, check_permission
+from iodyno.campaign.numa import Node, node_of
 from iodyno.campaign.tunables import TestbedTunables
 from iodyno.core.errors import AccessError, IodynoError, PreflightError, TrialError
 from iodyno.core.experiment import Experiment, HostSpec
@@ -17,6 +18,7 @@ from iodyno.core.volume import VolumeKind
 from iodyno.core.warnings import Warning, WarningCode
 from iodyno.core.workload import Level
 from iodyno.hosts.access import Access, AgentProgram, Reached, cpus_here
+from iodyno.hosts.local import LocalAccess
 from iodyno.session import accesses, path_levels
 from iodyno.session.accesses import OpenHosts
 from iodyno.session.clock import ClockFit
@@ -52,9 +54,10 @@ class Testbed:
     """Hosts and sessions. Agents stay from trial to trial; one that is gone is started anew when it is needed.
 
     `path`: the level of `path` that lies between the hosts, or what is made of `volume` for a load on storage; None: what
-    their access says. `pair`: the pair of machines that the hosts are, of a placement. `targets`: what is known of the files and
-    devices of a load on disks, by place. `patience`: how many times the usual time ahead a start is armed; it grows when one came
-    too late. `left_out`: hosts of many that could not be had. `tell`: who hears that a host is waited for.
+    their access says. `pair`: the pair of machines that the hosts are, of a placement. `nodes`: of hosts whose load is placed by a
+    device. `targets`: what is known of the files and devices of a load on disks, by place. `patience`: how many times the usual
+    time ahead a start is armed; it grows when one came too late. `left_out`: hosts of many that could not be had. `tell`: who hears
+    that a host is waited for.
     """
 
     def __init__(
@@ -74,6 +77,7 @@ class Testbed:
         self.bystanders: dict[str, dict[str, Session]] = {}
         self.volume: Volume | None = None
         self.cpus: dict[str, tuple[int, ...]] = {}
+        self.nodes: dict[str, Node] = {}
         self.targets: dict[str, dict[str, Any]] = {}
         self.patience = 1
         self.left_out: dict[str, Warning] = {}
@@ -89,6 +93,7 @@ class Testbed:
         not got.
         """
         check_permission(self.experiment.metrics)
+        await self._place_here()
         for spec in self.experiment.hosts.values():
             if spec.cpus and spec.access in _ON_THIS_MACHINE:
                 _check_cpus(spec, cpus_here())
@@ -101,10 +106,16 @@ class Testbed:
                     raise
             for name, spec in self.experiment.hosts.items():
                 if spec.access not in _ON_THIS_MACHINE and name in self.sessions:
-                    _check_cpus(spec, self.sessions[name].hello["host"]["cpus_allowed"])
+                    facts = self.sessions[name].hello["host"]
+                    _check_cpus(spec, facts["cpus_allowed"])
+                    if spec.placed:
+                        self.nodes[name] = node_of(spec, facts)
+                        self.hosts.accesses[name].reached.cpus = self.nodes[name].cpus
         except BaseException:
             await self.__aexit__()
             raise
+        for name in self.nodes.keys() & self.hosts.accesses.keys():
+            self.hosts.accesses[name].reached.notes.append(self.nodes[name].note)
         self._share_cpus()
         self.tunables = self._tunables()
         self.adapters = Adapters(self.hosts.accesses, self.program, self._peers)
@@ -120,6 +131,21 @@ class Testbed:
                 await self.tunables.close()
             finally:
                 await self._close_hosts()
+
+    async def _place_here(self) -> None:
+        """Gives hosts on this machine the CPUs of the node that their load is to be on, before they divide what is left. Raises
+        AccessError, PreflightError.
+        """
+        hosts = dict(self.experiment.hosts)
+        placed = [s for s in hosts.values() if s.placed and s.access in _ON_THIS_MACHINE]
+        if not placed:
+            return
+        session = await Session.start(LocalAccess(placed[0].name), self.program)
+        await session.close()
+        for spec in placed:
+            self.nodes[spec.name] = node_of(spec, session.hello["host"])
+            hosts[spec.name] = replace(spec, cpus=self.nodes[spec.name].cpus)
+        self.experiment = replace(self.experiment, hosts=hosts)
 
     async def _close_hosts(self) -> None:
         """The volume goes before the hosts that it is reached through."""

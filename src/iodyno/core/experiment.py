@@ -25,7 +25,8 @@ class HostSpec:
     """A host: its name in the experiment, how the lab reaches it, and the CPUs to use there.
 
     `options` belong to the access (`iodyno.core.access`; durations in nanoseconds). `cpus` empty: the lab
-    chooses. `address` is where the other hosts reach it with data, when that is not what the access says.
+    chooses. `placed`: `near DEVICE` or `far DEVICE`, in the place of CPUs. `address` is where the other hosts reach it with data,
+    when that is not what the access says.
     """
 
     name: str
@@ -34,6 +35,7 @@ class HostSpec:
     cpus: tuple[int, ...] = ()
     address: str | None = None
     data_port: int = 0
+    placed: str = ""
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from iodyno.core.search import TRIALS, parse_goal
 from iodyno.core.workload import Workload
 from iodyno.formats.section_values import (
     ADDRESS,
-    CPU,
+    CPUS,
     HOST_NAMES,
     HOUR_NS,
     INVENTORY,
@@ -91,8 +91,12 @@ def _host_section(access: AccessKind) -> type[Section]:
             Field(description=f"How the lab reaches the host. {access.help}"),
         ),
         "cpus": (
-            list[Annotated[int, CPU]],
-            Field([], description="CPUs to use there; left out: the lab chooses."),
+            Annotated[Any, CPUS],
+            Field(
+                [],
+                description="CPUs to use there, or those of the device's NUMA node or another, with its memory; left out: the lab"
+                " chooses.",
+            ),
         ),
         "address": (
             Annotated[str, ADDRESS],

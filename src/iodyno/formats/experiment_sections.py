@@ -168,10 +168,12 @@ class ExperimentReading(Reading):
                 hosts[name] = HostSpec(name, access)
                 continue
             held = section.model_dump(exclude_unset=True)
-            cpus = held.get("cpus", [])
+            written = held.get("cpus", [])
+            placed, cpus = (written, []) if isinstance(written, str) else ("", written)
             self.no_duplicates(cpus, (*path, "cpus"), str)
             options = {o.name: held[o.name] for o in kind.options if o.name in held}
-            one = HostSpec(name, access, options, tuple(cpus), held.get("address"), held.get("data_port", 0))
+            address, data_port = held.get("address"), held.get("data_port", 0)
+            one = HostSpec(name, access, options, tuple(cpus), address, data_port, placed)
             if "inventory" in held:
                 numbered = self.from_inventory(one, held, kind, path)
             else:

@@ -165,7 +165,23 @@ INVENTORY = Reads(
 )
 PROGRAM = _text(r"[\s\S]+", "a file, or the text of a personality")
 PROFILE = _text(r"[\s\S]+", "the text of a profile")
-CPU = quantity_within("count", low=0, high=8191)
+_CPU = quantity_within("count", low=0, high=8191)
+_PLACED = r"(near|far) [A-Za-z0-9_.!-]{1,64}"
+
+
+def _cpus(written: Any) -> list[int] | str:
+    if isinstance(written, str) and re.fullmatch(_PLACED, written):
+        return written
+    if not isinstance(written, list):
+        raise ValueError(invalid(written, "a list of CPUs, near DEVICE or far DEVICE"))
+    return [_CPU.read(each) for each in written]
+
+
+CPUS = Reads(
+    _cpus,
+    {"anyOf": [{"type": "array", "items": _CPU.schema}, {"type": "string", "pattern": f"^{_PLACED}$"}]},
+    "a list of numbers, near DEVICE or far DEVICE",
+)
 SHARE = Reads(
     _share,
     {"anyOf": [{"type": "number", "minimum": 0, "maximum": 1}, {"type": "string", "pattern": "%"}]},

@@ -125,15 +125,17 @@ def remove_leftovers() -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def unavailable() -> str | None:
+def unavailable(
+    folder: Path = FOLDER, modules: Sequence[str] = MODULES, made_by: str = "make guest"
+) -> str | None:
     """Why there is no guest on this machine; None: there may be one."""
     if os.uname().machine != "x86_64":
         return f"guests are x86-64, this machine is {os.uname().machine}"
     if shutil.which(QEMU) is None:
-        return f"there is no {QEMU} (make guest)"
-    needed = ["vmlinuz", "busybox", *(f"{name}.ko" for name in MODULES)]
-    if missing := [name for name in needed if not (FOLDER / name).is_file()]:
-        return f"there is no {FOLDER / missing[0]} (make guest)"
+        return f"there is no {QEMU} ({made_by})"
+    needed = ["vmlinuz", "busybox", *(f"{name}.ko" for name in modules)]
+    if missing := [name for name in needed if not (folder / name).is_file()]:
+        return f"there is no {folder / missing[0]} ({made_by})"
     if shutil.which("setpriv") is None:
         return "there is no setpriv (Debian: apt-get install util-linux)"
     if not os.access("/dev/net/tun", os.R_OK | os.W_OK):
@@ -141,16 +143,19 @@ def unavailable() -> str | None:
     return None
 
 
-def archive(program: Path, begins_with: str, modules: Sequence[str] = MODULES) -> bytes:
+def archive(
+    program: Path | None, begins_with: str, modules: Sequence[str] = MODULES, folder: Path = FOLDER
+) -> bytes:
     """The guest's files as an archive of the kernel's form `newc` (Documentation/driver-api/early-userspace): the agent,
-    modules from `FOLDER`, and the script that it begins with.
+    modules from `folder`, and the script that it begins with.
     """
     out = io.BytesIO()
-    for folder in ("bin", "dev", "proc", "sys", "tmp"):
-        _entry(out, folder, 0o040755, b"")
+    for name in ("bin", "dev", "proc", "sys", "tmp"):
+        _entry(out, name, 0o040755, b"")
     for name in ("busybox", *(f"{name}.ko" for name in modules)):
-        _entry(out, f"bin/{name}", 0o100755, (FOLDER / name).read_bytes())
-    _entry(out, "bin/iodyno-agent", 0o100755, program.read_bytes())
+        _entry(out, f"bin/{name}", 0o100755, (folder / name).read_bytes())
+    if program:
+        _entry(out, "bin/iodyno-agent", 0o100755, program.read_bytes())
     _entry(out, "init", 0o100755, begins_with.encode())
     _entry(out, "TRAILER!!!", 0, b"")
     return out.getvalue()

@@ -293,6 +293,7 @@ def host_facts(host: HostSummary) -> list[tuple[str, str]]:
         ("Kernel", _known(facts.get("kernel"))),
         ("CPU", _known(facts.get("cpu_model"))),
         ("CPUs online", str(len(facts.get("cpus_online") or ())) or "not known"),
+        *((f"NUMA node {node['node']}", _node(node)) for node in facts.get("numa_nodes") or ()),
         ("Memory", quantity(facts.get("memory_bytes"), "B")),
         ("Hypervisor", facts.get("hypervisor") or "none seen"),
         ("SMT, governor", f"{_switch(facts.get('smt'))}, {facts.get('governor') or 'none'}"),
@@ -319,6 +320,10 @@ def host_facts(host: HostSummary) -> list[tuple[str, str]]:
         said = (f"{name.replace('.', ' ').replace('_', ' ')} ({reason})" for name, reason in missing.items())
         rows.append(("Not to be had here", "; ".join(said)))
     return rows
+
+
+def _node(node: Mapping[str, Any]) -> str:
+    return f"CPUs {', '.join(map(str, node['cpus']))}; {', '.join(node['devices']) or 'no device'}"
 
 
 def runs_in(facts: Mapping[str, Any]) -> list[tuple[str, str]]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from iodyno.core.workload import Level
 from iodyno.hosts.guard import Look, Seen, Step
-from iodyno.hosts.tunables.tunable import Place, Scope, State, cpus_of, mask_of, write
+from iodyno.hosts.tunables.tunable import Place, Scope, State, cpus_of, mask_of, run, write
 
 # Of a virtio device they are its parent's; one without messages has a single interrupt.
 _INTERRUPTS = """
@@ -18,6 +19,11 @@ done
 grep -sHx irqbalance /proc/[0-9]*/comm || true
 """
 INTERRUPTS = "interrupts"
+_MASK = re.compile(r"/(?:sys|proc)/[\w./-]+:[0-9a-f,]+")
+_BACK = """for one in {masks}; do
+  at=${{one%:*}} mask=${{one##*:}}
+  [ ! -e $at ] || [ "$(cat $at)" = $mask ] || echo $mask >$at
+done"""
 
 
 @dataclass(frozen=True)
@@ -82,7 +88,8 @@ class CpuMasks:
         if word == "spread":
             if not everywhere:
                 raise ValueError("the CPUs of the machine are not known")
-            return {path: (everywhere[n % len(everywhere)],) for n, path in enumerate(sorted(queues))}
+            in_order = sorted(queues, key=_numbers)
+            return {path: (everywhere[n % len(everywhere)],) for n, path in enumerate(in_order)}
         if word == "others" and not own:
             raise ValueError("the host's own CPUs are not known")
         cpus = {
@@ -94,3 +101,22 @@ class CpuMasks:
         if not cpus and word != "off":
             raise ValueError(f"no CPU is meant by {word}: the host's own are {own or 'not known'}")
         return dict.fromkeys(queues, cpus)
+
+
+def _numbers(path: str) -> list[int]:
+    """Sort key of a queue or an interrupt: as text the tenth would come before the second."""
+    return [int(number) for number in re.findall(r"\d+", path)]
+
+
+def every_mask(place: Place) -> Look:
+    """Look at all masks of a device, which drivers choose anew when the number of its queues changes."""
+    interrupts = _INTERRUPTS.format(device=place.sysfs)
+    script = f"grep -sH . {place.sysfs}/queues/*/[rx]ps_cpus; ({interrupts}) 2>/dev/null; true"
+    return {"run": ["sh", "-c", script]}
+
+
+def masks_back(seen: Seen) -> list[Step]:
+    """Return the step that writes those masks that are not as they were; a queue or an interrupt may be gone by then."""
+    masks = [line.split(":") for line in (seen.text or "").splitlines() if _MASK.fullmatch(line)]
+    each = " ".join(f"{path}:{mask}" for path, mask in masks)
+    return [run("sh", "-c", _BACK.format(masks=each))] if masks else []

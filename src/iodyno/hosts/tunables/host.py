@@ -135,6 +135,9 @@ class HostTunables:
         why: dict[str, str | None] = dict.fromkeys(names)
         turned = False
         for name in names:
+            # A link that comes up again agrees with its other end anew, which would undo what is set meanwhile (`flow_control`).
+            if turned and was_up and TURNED[name].scope == "device":
+                await self._carrier(place)
             # Read anew: a tunable before this one may have changed what there is to be set, as `queues` does.
             now = (await self.read([name], place))[name] if turned else before[name]
             why[name] = refused(name, now, asked[name])
@@ -149,6 +152,10 @@ class HostTunables:
             # It answered until these were set.
             error.tunable = ", ".join(names) if turned else ""
             raise
+        for name in names:
+            if why[name] is None and after[name].level != asked[name]:
+                # As `ethtool -N`, which ends with success where a driver refuses.
+                why[name] = f"the host says of no error, and is at {shown(name, after[name].level)}"
         settings = {
             name: Setting(
                 asked[name], before[name].level, after[name].level, _device_of(name, place), why[name]
@@ -173,7 +180,10 @@ class HostTunables:
 
         Raises GuardLostError.
         """
+        was_up = self._place is not None and await self._has_carrier(self._place)
         answer = await self.guard.restore()
+        if was_up and self._place and any(setting.device for _, setting in self._set.values()):
+            await self._carrier(self._place)
         wrong = [f"cannot be restored: {text}" for text in answer["failed"]]
         now = await self.read(self._set, self._place)
         settings = {}

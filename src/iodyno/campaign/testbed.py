@@ -54,10 +54,10 @@ class Testbed:
     """Hosts and sessions. Agents stay from trial to trial; one that is gone is started anew when it is needed.
 
     `path`: the level of `path` that lies between the hosts, or what is made of `volume` for a load on storage; None: what
-    their access says. `pair`: the pair of machines that the hosts are, of a placement. `nodes`: of hosts whose load is placed by a
-    device. `targets`: what is known of the files and devices of a load on disks, by place. `patience`: how many times the usual
-    time ahead a start is armed; it grows when one came too late. `left_out`: hosts of many that could not be had. `tell`: who hears
-    that a host is waited for.
+    their access says. `pair`: the pair of machines that the hosts are, of a placement. `nodes`: of hosts whose load is placed by
+    a device. `targets`: what is known of the files and devices of a load on disks, by place. `patience`: how many times the usual
+    time ahead a start is armed; it grows when one came too late. `left_out`: hosts of many that could not be had. `tell`: who
+    hears that a host is waited for.
     """
 
     def __init__(

@@ -168,8 +168,8 @@ class ExperimentReading(Reading):
                 hosts[name] = HostSpec(name, access)
                 continue
             held = section.model_dump(exclude_unset=True)
-            written = held.get("cpus", [])
-            placed, cpus = (written, []) if isinstance(written, str) else ("", written)
+            asked = held.get("cpus", [])
+            placed, cpus = (asked, []) if isinstance(asked, str) else ("", asked)
             self.no_duplicates(cpus, (*path, "cpus"), str)
             options = {o.name: held[o.name] for o in kind.options if o.name in held}
             address, data_port = held.get("address"), held.get("data_port", 0)

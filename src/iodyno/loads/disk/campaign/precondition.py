@@ -1,5 +1,5 @@
-"""Working sets that are written over in order before the first trial, so that a device is as it is in use: the workload-independent
-preconditioning of SNIA's Performance Test Specification, which writes all of it twice.
+"""Working sets that are written over in order before the first trial, so that a device is as it is in use: the
+preconditioning of SNIA's Performance Test Specification that is the same for all loads, and writes everything twice.
 """
 
 from __future__ import annotations

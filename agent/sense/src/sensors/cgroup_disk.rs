@@ -38,20 +38,22 @@ struct CgroupDisk {
 }
 
 fn open(roots: &Roots, _: &Subject) -> Opened {
-    if groups(roots).is_empty() {
-        return Err(SenseError::Unavailable("no control group of the agent could hold a disk back".to_owned()));
-    }
+    groups(roots)?;
     Ok(Box::new(CgroupDisk { roots: roots.clone() }))
 }
 
-fn groups(roots: &Roots) -> Vec<PathBuf> {
-    [cgroup::directories(roots, "blkio"), cgroup::directories(roots, "io")].concat()
+fn groups(roots: &Roots) -> Result<Vec<PathBuf>, SenseError> {
+    let found = [cgroup::directories(roots, "blkio"), cgroup::directories(roots, "io")].concat();
+    if found.is_empty() {
+        return Err(SenseError::Unavailable("no control group of the agent holds a disk".to_owned()));
+    }
+    Ok(found)
 }
 
 impl Sensor for CgroupDisk {
     fn read(&mut self, out: &mut Vec<Value>) -> Result<Option<String>, SenseError> {
         let mut least: BTreeMap<(usize, String), u64> = BTreeMap::new();
-        for group in groups(&self.roots) {
+        for group in groups(&self.roots)? {
             for (which, disk, number) in limits_of(&group) {
                 let limit = least.entry((which, disk)).or_insert(number);
                 *limit = number.min(*limit);

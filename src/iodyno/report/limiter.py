@@ -34,7 +34,9 @@ class Line:
 def name_of(limiter: str) -> str:
     """A limiter or a signal as people read it: `receive window`, `client: CPU quota`, `client: idle ratio of CPUs`."""
     host, _, name = limiter.rpartition(".")
-    words = " ".join({"cpu": "CPU", "cpus": "CPUs", "io": "I/O", "nfs": "NFS"}.get(word, word) for word in name.split("_"))
+    words = " ".join(
+        {"cpu": "CPU", "cpus": "CPUs", "io": "I/O", "nfs": "NFS"}.get(word, word) for word in name.split("_")
+    )
     return f"{host}: {words}" if host else words
 
 

@@ -48,8 +48,9 @@ def group_limit_used(view: View) -> Signal:
                 done = rate(view.trial, view.host.name, name=way).value if limit else None
                 used += [done / limit] if limit and done is not None else []
     if not used:
-        known = bool(view.host.measured_readings(_LIMITS))
-        return absent("experiment" if known else _LIMITS, "no control group holds the load's disk")
+        if not view.host.measured_readings(_LIMITS):
+            return absent(_LIMITS, view.host.why_missing(_LIMITS))
+        return absent("experiment", "no control group holds the load's disk")
     return signals.of_window(view.host, max(used), f"{_LIMITS}, records")
 
 
@@ -68,11 +69,14 @@ def _room(view: View, metric: str) -> float | None:
     return each * max(1.0, min(queues, view.workers)) if each and queues else None
 
 
+_NO_ROOM = "the room of the disk's queue is not known"
+
+
 def queue_filled(view: View) -> Signal:
     """Operations at the disk over the room of its queue, nr_requests of each, in the whole measured window."""
     room, depth = _room(view, "disk.queue_limit"), storage_signals.device_depth(view)
     if room is None:
-        return absent(devices.SENSOR, "the room of the disk's queue is not known")
+        return absent(devices.SENSOR, _NO_ROOM)
     filled = {index: value / room for index, value in depth.values.items()}
     return storage_signals.mean(Signal(filled, "1", depth.source, depth.missing))
 
@@ -80,14 +84,13 @@ def queue_filled(view: View) -> Signal:
 def queue_short(view: View) -> Signal:
     """Room of the disk's queue over what the load has in flight."""
     room, found = _room(view, "disk.queue_limit"), in_flight(view.trial)
-    return signals.of_window(
-        view.host, room / found if room and found else None, f"{devices.SENSOR}, records"
-    )
+    ratio = room / found if room and found else None
+    return signals.of_window(view.host, ratio, devices.SENSOR, _NO_ROOM)
 
 
 def queue_room(view: View) -> Signal:
     """Room of the disk's queue, in operations."""
-    return signals.of_window(view.host, _room(view, "disk.queue_limit"), devices.SENSOR)
+    return signals.of_window(view.host, _room(view, "disk.queue_limit"), devices.SENSOR, _NO_ROOM)
 
 
 def _held(view: View, metric: str) -> float | None:

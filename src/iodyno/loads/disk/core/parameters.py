@@ -137,7 +137,7 @@ PARAMETERS = (
     Parameter(
         "precondition",
         "count",
-        "How often the working set is written over in order before the first trial, as SNIA's specification asks for.",
+        "How often the working set is written over in order before the first trial (SNIA PTS).",
         low=0,
         high=100,
         default=0,

@@ -55,11 +55,15 @@ _THROTTLES: Mapping[str, Sequence[str]] = {
     "throttle_bytes": ("read_bps", "write_bps"),
 }
 """Limits of a control group on the disk under `/var/tmp`, by name; each for reads and for writes."""
-NAMES = frozenset({*SETTINGS, *_THROTTLES})
+_ONE_AT_A_TIME = "one_at_a_time"
+"""The scheduler bfq, which gives the loop device that is the target no operation before it has done the last one."""
+NAMES = frozenset({*SETTINGS, *_THROTTLES, _ONE_AT_A_TIME})
 
 
-def put(strength: Mapping[str, Level], agents: Sequence[int]) -> None:
-    """Sets what the strength names, and takes away what an earlier one has set. Raises CalledProcessError."""
+def put(strength: Mapping[str, Level], agents: Sequence[int], target: Level | None = None) -> None:
+    """Sets what the strength names, on the target where it is of a disk, and takes away what an earlier one has set. Raises
+    CalledProcessError.
+    """
     for host in ("client", "server"):
         _inside(
             host,
@@ -69,6 +73,7 @@ def put(strength: Mapping[str, Level], agents: Sequence[int]) -> None:
     for name, value in strength.items():
         if found := SETTINGS.get(name):
             _inside(found.host, found.commands.format(n=value))
+    _schedule(Path(str(target)) if strength.get(_ONE_AT_A_TIME) else None)
     limits = [(file, value) for name, value in strength.items() for file in _THROTTLES.get(name, ())]
     group = _BLKIO if limits else _BLKIO.parent
     _BLKIO.mkdir(exist_ok=True)
@@ -80,6 +85,16 @@ def put(strength: Mapping[str, Level], agents: Sequence[int]) -> None:
     for pid in agents:
         with contextlib.suppress(OSError):
             (group / "cgroup.procs").write_text(str(pid))
+
+
+def _schedule(target: Path | None) -> None:
+    """Has operations of that device wait for each other; those of other loop devices no more."""
+    for queue in Path("/sys/block").glob("loop*/queue"):
+        mine = target is not None and queue.parent.name == target.name
+        if mine or "[bfq]" in (queue / "scheduler").read_text():
+            (queue / "scheduler").write_text("bfq" if mine else "none")
+        if mine:
+            (queue / "iosched" / "strict_guarantees").write_text("1")
 
 
 def _inside(host: str, commands: str, *, check: bool = True) -> None:
@@ -94,6 +109,7 @@ def _inside(host: str, commands: str, *, check: bool = True) -> None:
 
 def gone() -> None:
     """Takes away what is not gone with the namespaces."""
+    _schedule(None)
     with contextlib.suppress(OSError):
         for pid in (_BLKIO / "cgroup.procs").read_text().split():
             (_BLKIO.parent / "cgroup.procs").write_text(pid)

@@ -28,7 +28,8 @@ from iodyno.strategies.fixed import Fixed
 
 KEEP = "IODYNO_CORPUS"
 """Names a folder in which the trials are kept; without it they are gone when the matrix is printed."""
-
+ONLY = "IODYNO_PLANTS"
+"""Words, divided by spaces: only plants with one of them in their names are looked at. `storage`: all of loads on storage."""
 
 GOLDEN = Path(__file__).parents[1] / "tests" / "golden" / "limiter" / "calibration.json"
 """Where `IODYNO_UPDATE=1` keeps the signals of the calibration half."""
@@ -59,7 +60,9 @@ class _Plants(Quiet):
     def on_trial_start(self, planned: PlannedTrial, attempt: int) -> None:
         """Sets it."""
         if any(foreign.NAMES & strength.keys() for strength in self._strengths.values()):
-            foreign.put(self._strengths[planned.point.id], corpus.children())
+            foreign.put(
+                self._strengths[planned.point.id], corpus.children(), planned.point.levels.get("target")
+            )
 
     def on_trial_end(self, planned: object, manifest: Mapping[str, Any]) -> None:
         """Says what a trial that failed failed of."""
@@ -71,11 +74,13 @@ async def run(pairs: int) -> list[dict[str, object]]:
     """Verdicts on planted limiters and healthy runs; `pairs` trials of each strength (5: about 20 minutes)."""
     if refused := corpus.may_run():
         raise SystemExit(f"bench limiter: {refused}")
+    words = os.environ.get(ONLY, "").split()
+    plants = [p for p in PLANTS if not words or any(word in corpus.experiment(p).name for word in words)]
     with tempfile.TemporaryDirectory() as temporary:
         into = Path(os.environ.get(KEEP) or temporary)
         named = [
             one
-            for plant in random.Random(pairs).sample(PLANTS, len(PLANTS))
+            for plant in random.Random(pairs).sample(plants, len(plants))
             for one in await plant_and_look(plant, into, ("calibration", "test"), pairs)
         ]
     return told(named)

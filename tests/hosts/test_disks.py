@@ -19,6 +19,7 @@ from made_targets import stamp_of
 from places import HUNG_S, Notes, done_or_void, iodyno, own_agent, processes_of, run
 
 from iodyno.analysis.dataset import read_dataset
+from iodyno.analysis.limiter.verdict import of_trial
 from iodyno.analysis.summary import analyse
 from iodyno.core.errors import PreflightError
 from iodyno.core.warnings import WarningCode
@@ -307,6 +308,7 @@ def test_a_device_is_held_to_its_limit_and_let_go(tmp_path: Path) -> None:
     # At most as many as the limit lets through; the kernel may give what it saved up before, of half a second.
     done = sum(record.operations for record in client.measured)
     assert 0 < done <= 20 * (client.measured_ns / 1e9 + 0.5) + 4
+    assert of_trial(trial).name == "client.disk_limit"
     left = [path for path in throttle.GROUPS.rglob("iodyno-throttle-*") if str(os.getpid()) in path.name]
     assert not left
 

@@ -10,10 +10,12 @@ import shutil
 import subprocess
 import time
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from made_devices import asked
 from made_targets import stamp_of
 from places import HUNG_S, SshPlace, own_agent, processes_of, run, ssh_place
 
@@ -458,3 +460,29 @@ def test_a_device_that_only_loads_have_written_to_may_be_used_again(
         outcome = asyncio.run(run(parse_experiment(text, environment={}), tmp_path, program=program))
         assert outcome.finished == 1
     assert any(Path(device).read_bytes()[: 8 * MIB])
+
+
+def test_a_working_set_is_written_over_before_the_first_trial_and_trials_rest(tmp_path: Path) -> None:
+    """All of it, also for a load that only reads; and somebody else's file is refused as one that would be written."""
+    hosts = {"client": {"access": "local"}}
+    target, theirs = tmp_path / "work.dat", tmp_path / "theirs.dat"
+    theirs.write_bytes(bytes(9 * MIB))
+    first = asked(hosts, {"block": ["4KiB"]}, target=str(target), measured="100ms")
+    asyncio.run(run(first, tmp_path))
+    before = target.read_bytes()[: 8 * MIB]
+    again = asked(hosts, {"block": ["4KiB", "8KiB"]}, target=str(target), measured="100ms", precondition=1)
+    again = replace(again, limits=replace(again.limits, rest_ns=500_000_000))
+    outcome = asyncio.run(run(again, tmp_path))
+    after = target.read_bytes()[: 8 * MIB]
+    blocks = range(0, 8 * MIB, 4096)
+    assert all(before[at : at + 4096] != after[at : at + 4096] for at in blocks)
+    trials = read_dataset(outcome.folder).trials
+    assert [trial.finished for trial in trials] == [True, True]
+    ends, begins = (
+        trials[0].manifest["hosts"]["client"]["result"],
+        trials[1].manifest["hosts"]["client"]["result"],
+    )
+    assert begins["start_ns"] - ends["start_ns"] >= 700_000_000
+    refused = asked(hosts, {"block": ["4KiB"]}, target=str(theirs), measured="100ms", precondition=1)
+    with pytest.raises(PreflightError, match="destroy"):
+        asyncio.run(run(refused, tmp_path))

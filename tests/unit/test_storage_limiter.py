@@ -7,15 +7,17 @@ from types import SimpleNamespace
 import pytest
 
 from iodyno.analysis.host_data import HostData
+from iodyno.analysis.limiter import storage_waits
+from iodyno.analysis.limiter.elasticity import proof_by_design
 from iodyno.analysis.limiter.signals import Signal, View, absent
 from iodyno.analysis.limiter.storage_rules import ALONE, RULES_OF_STORAGE
 from iodyno.analysis.limiter.storage_signals import device_limit_used
-from iodyno.analysis.limiter.verdict import of_signals
+from iodyno.analysis.limiter.verdict import of_point, of_signals
 from iodyno.analysis.observer import cost_ratio
 from iodyno.analysis.readings import Reading
 from iodyno.analysis.records import Record
 from iodyno.analysis.trial import Trial
-from iodyno.core.limiter import LIMITERS, UNKNOWN
+from iodyno.core.limiter import LIMITERS, UNKNOWN, Finding, Proof, Verdict
 
 WINDOWS = 10
 
@@ -41,6 +43,11 @@ FREE = {
     "idle_ratio_of_cpus": 0.6,
 }
 FULL = {"load_ratio_of_busiest_cpu": 0.99, "idle_ratio_of_busiest_cpu": 0.0, "load_ratio_of_cpus": 0.99}
+ASLEEP = {"asleep_ratio": 0.9}
+ALL_THERE = {**ASLEEP, "queue_depth": 4, "in_flight_ratio": 0.97, "in_device_ratio": 0.8}
+SHORT_QUEUE = {"queue_room": 4, "queue_filled_ratio": 0.95}
+BESIDE = {"idle_ratio_of_cpus": 0.0, "load_ratio_of_cpus": 0.2, "others_cpu_ratio": 0.8}
+"""Of a load beside others that fill the CPUs."""
 NEVER_IDLE = {"device_busy_ratio": 1.0, "device_depth": 8}
 CPU_IDLES = {"idle_ratio_of_idlest_cpu": 0.5}
 SERVED = {"load_ratio_of_busiest_cpu": 0.2, "idle_ratio_of_busiest_cpu": 0.1}
@@ -93,6 +100,28 @@ SERVED_FULL = {
         ({**FREE, "workers_in_lock_ratio": 0.9, "idle_ratio_of_cpus": 0.08}, UNKNOWN),
         ({**FREE, "workers_in_lock_ratio": 0.9, "idle_ratio_of_cpus": 0.125}, "client.lock"),
         ({}, UNKNOWN),
+        # Where operations wait above the device.
+        ({**FREE, "group_limit_used": 0.97, "in_device_ratio": 0.1, "asleep_ratio": 0.9}, "client.disk_limit"),
+        ({**FREE, "group_limit_used": 0.6, "in_device_ratio": 0.1, "asleep_ratio": 0.9}, "client.disk"),
+        ({**FREE, **NEVER_IDLE, **ASLEEP, "in_scheduler_ratio": 0.8, "driver_filled_ratio": 0.01}, "client.io_scheduler"),
+        ({**FREE, **NEVER_IDLE, **ASLEEP, "in_scheduler_ratio": 0.8, "driver_filled_ratio": 0.97}, "client.disk"),
+        ({**FREE, **NEVER_IDLE, **ASLEEP, **SHORT_QUEUE, "queue_over_load": 0.25}, "client.disk_queue"),
+        ({**FREE, **NEVER_IDLE, **ASLEEP, **SHORT_QUEUE, "queue_over_load": 1.0}, "client.disk"),
+        ({**FREE, **NEVER_IDLE, **ASLEEP, **SHORT_QUEUE, "queue_room": 256, "queue_over_load": 0.25}, "client.disk"),
+        ({**FREE, **ASLEEP, "device_busy_ratio": 0.5, "device_depth": 1.0, "dirty_ratio": 1.02}, "client.dirty_pages"),
+        ({**FREE, **ASLEEP, **NEVER_IDLE, "dirty_ratio": 1.02}, "client.disk"),
+        ({**FREE, "asleep_ratio": 0.1, "dirty_ratio": 1.02}, UNKNOWN),
+        # What no machine of the tests has: slots of an NFS client, a volume with a bucket of tokens.
+        ({**FREE, "queue_depth": 64, "waiting_for_slots": 7.0}, "client.nfs_slots"),
+        ({**FREE, "queue_depth": 64, "waiting_for_slots": 0.1}, UNKNOWN),
+        ({**FREE, **NEVER_IDLE, "queue_depth": 64, "bucket_fall_ratio": 0.75}, "client.token_bucket"),
+        ({**FREE, **NEVER_IDLE, "queue_depth": 64, "bucket_fall_ratio": 0.0}, "client.disk"),
+        # Who pauses, and who waits for one operation after the other.
+        ({**FREE, **ASLEEP, "queue_depth": 4, "in_flight_ratio": 0.1, "device_busy_ratio": 0.1}, "client.application"),
+        ({**FREE, **ALL_THERE, "device_busy_ratio": 0.7}, "concurrency"),
+        ({**FREE, **ALL_THERE, "device_busy_ratio": 0.97}, UNKNOWN),
+        ({**BESIDE, "waiting_for_cpu_ratio": 0.55, "device_busy_ratio": 0.4}, "client.run_queue"),
+        ({**BESIDE, "waiting_for_cpu_ratio": 0.05, "device_busy_ratio": 0.4}, UNKNOWN),
     ],
 )  # fmt: skip
 def test_the_resource_that_the_signals_speak_for_is_named(values: dict[str, float], limiter: str) -> None:
@@ -135,3 +164,90 @@ def test_a_device_limit_is_used_up_whatever_an_interval_has_of_its_slices() -> N
     one = SimpleNamespace(settings={"device_limit": 200}, clients={"client": client})
     found = device_limit_used(View(one, host, host, host))  # type: ignore[arg-type]
     assert [*found.values.values()] == pytest.approx([1.0] * len(counts))
+
+
+def made_view(settings: dict[str, object], **readings: list[dict[tuple[str, str], int]]) -> View:
+    """A view of a client with that many intervals of 0.1 s and these readings of sensors."""
+    host = HostData("client", "alone", (0, 1), {})
+    count = max(map(len, readings.values()))
+    host.records = [Record(n, "measured", n * 10**8, (n + 1) * 10**8, 4096, 1, 1, 0) for n in range(count)]
+    for sensor, each in readings.items():
+        found = {n: Reading(10**8, 0, None) for n in range(count)}
+        for number, values in enumerate(each):
+            for key, value in values.items():
+                found[number].values[key] = value
+        host.readings[sensor] = found
+    targets = {"client": {"device": "sda"}}
+    trial = Trial(
+        "t", 0, 1, 0, 0, "p", {}, settings, "finished", None, "", {"targets": targets}, (), {"client": host}
+    )  # type: ignore[arg-type]
+    return View(trial, host, host, host, 2)
+
+
+def test_dirty_pages_count_against_the_level_from_which_the_kernel_holds_writers() -> None:
+    """Half way between both limits (`dirty_freerun_ceiling`): 3 MiB dirty or under way, of 4 and 2 MiB."""
+    pages = {
+        "dirty_bytes": 1 << 20,
+        "under_way_bytes": 2 << 20,
+        "dirty_limit_bytes": 4 << 20,
+        "background_limit_bytes": 2 << 20,
+    }
+    reading = {(f"writeback.{name}", ""): value for name, value in pages.items()}
+    found = storage_waits.dirty(made_view({"read": 0}, writeback=[reading] * 3))
+    assert [*found.values.values()] == pytest.approx([1.0] * 3)
+    assert not storage_waits.dirty(made_view({"read": 0, "direct": True}, writeback=[reading])).values
+
+
+def test_slots_of_the_nfs_client_count_by_the_mount_that_waits_most() -> None:
+    one = {("nfs.requests", "mount=/a"): 100, ("nfs.waiting_for_slots", "mount=/a"): 5}
+    two = {("nfs.requests", "mount=/b"): 10, ("nfs.waiting_for_slots", "mount=/b"): 70}
+    found = storage_waits.waiting_for_slots(made_view({}, nfs_slots=[{**one, **two}]))
+    assert [*found.values.values()] == [7.0]
+
+
+def test_a_queue_has_room_in_as_many_hardware_queues_as_there_are_threads() -> None:
+    disk = {"disk.queue_limit": 8, "disk.hardware_queues": 4, "disk.read_ns": 12 * 10**8, "disk.write_ns": 0}
+    reading = {(name, "dev=sda"): value for name, value in disk.items()}
+    view = made_view({}, disks=[reading])
+    view.host.manifest["ready"] = {"workers": 2}  # type: ignore[index]
+    assert [*storage_waits.queue_room(view).values.values()] == [16.0]
+    assert [*storage_waits.queue_filled(view).values.values()] == pytest.approx([0.75])
+
+
+def at_depth(depth: int, block: int, per_s: float) -> Trial:
+    """A trial of a design with that many operations in flight, which did `per_s`."""
+    host = HostData("client", "alone", (0,), {})
+    host.records = [Record(0, "measured", 0, 10**9, 4096, round(per_s), 1, 0)]
+    levels = {"queue_depth": depth, "block": 4096}
+    where = f"{depth}-{block}", 0, 1, block, 0, f"d{depth}"
+    return Trial(*where, levels, levels, "finished", None, "", {}, clients={"client": host})
+
+
+def test_a_design_of_several_depths_tells_whether_more_at_a_time_are_served() -> None:
+    """At 1, twice as many are done by twice as many; at 4, no more: there it is the device."""
+    per_s = {1: 1000.0, 2: 1980.0, 4: 3500.0, 8: 3520.0}
+    design = [
+        at_depth(depth, block, rate * (1 + 0.01 * block))
+        for block in range(3)
+        for depth, rate in per_s.items()
+    ]
+
+    def judged(depth: int) -> Proof | None:
+        return proof_by_design(design, [trial for trial in design if trial.levels["queue_depth"] == depth])
+
+    found = {depth: judged(depth) for depth in per_s}
+    assert {depth: proof.verdict for depth, proof in found.items() if proof} == {
+        1: "proved",
+        2: "proved",
+        4: "contradicted",
+    }
+    assert found[1] and found[1].why.startswith("more operations at a time: 0.99 % of rate per % of it")
+    assert Finding(Verdict("client.disk"), (found[2],)).name == "concurrency"  # type: ignore[arg-type]
+    assert Finding(Verdict("client.disk"), (found[4],)).name == "client.disk"  # type: ignore[arg-type]
+
+
+def test_trials_that_differ_only_in_who_fills_the_cpus_are_short_of_cpu_time() -> None:
+    own, others = Verdict("client.cpu"), Verdict("client.run_queue")
+    assert of_point([own, others, others]).name == "client.run_queue"
+    assert of_point([own, others, Verdict(UNKNOWN)]).name == UNKNOWN
+    assert of_point([own, others, Verdict("client.disk")]).name == UNKNOWN

@@ -8,6 +8,7 @@ use crate::sensor::{Entry, Roots, SenseError, Subject};
 
 mod block_times;
 mod cgroup_cpu;
+mod cgroup_disk;
 mod context_switches;
 mod cpu_exact;
 mod cpu_times;
@@ -16,6 +17,7 @@ mod disks;
 mod interrupts;
 mod memory;
 mod net_devices;
+mod nfs_slots;
 mod pressure;
 mod process;
 mod qdisc;
@@ -53,13 +55,16 @@ pub(crate) static SENSORS: &[Entry] = &[
     reclaim::ENTRY,
     writeback::ENTRY,
     disks::ENTRY,
+    cgroup_disk::ENTRY,
+    nfs_slots::ENTRY,
     block_times::ENTRY,
     roles::ENTRY,
     waits::ENTRY,
 ];
 
 /// Those that have something to say of loads on files and devices only; of another load they are read when they are named.
-pub(crate) const OF_STORAGE: [&str; 2] = [block_times::ENTRY.name, waits::ENTRY.name];
+pub(crate) const OF_STORAGE: [&str; 4] =
+    [block_times::ENTRY.name, cgroup_disk::ENTRY.name, nfs_slots::ENTRY.name, waits::ENTRY.name];
 
 /// Those that ask for each connection or thread by itself. Where there are thousands, these need not be read each time.
 pub(crate) const OF_EACH: [&str; 3] = [process::ENTRY.name, tcp_info::ENTRY.name, threads::ENTRY.name];

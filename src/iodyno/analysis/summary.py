@@ -20,7 +20,7 @@ from iodyno.analysis.fitting.campaign import fits_of
 from iodyno.analysis.goal_results import load_trials_of, search_of
 from iodyno.analysis.interval import estimate
 from iodyno.analysis.limiter import verdict
-from iodyno.analysis.limiter.elasticity import proofs_of
+from iodyno.analysis.limiter.elasticity import proof_by_design, proofs_of
 from iodyno.analysis.measured import Measured
 from iodyno.analysis.placement import Apart, Row, contrasts_of, take_apart
 from iodyno.analysis.pooled_spread import pooled_spread
@@ -344,7 +344,12 @@ def _limiter(dataset: Dataset, point: str, mine: Sequence[Verdict]) -> Finding:
     """Judge what limits at the point: by the evidence of its trials, and by those that tested it."""
     untestable = ((dataset.header.get("proof") or {}).get("untestable") or {}).get(point) or {}
     tests = [trial for trial in dataset.proofs if trial.point == point]
-    return Finding(verdict.of_point(mine), proofs_of(tests, untestable))
+    proofs = proofs_of(tests, untestable)
+    design = [trial for trial in dataset.trials if trial.finished and trial.clients]
+    by_design = proof_by_design(design, [trial for trial in design if trial.point == point])
+    if by_design and all(proof.limiter != by_design.limiter for proof in proofs):
+        proofs = (*proofs, by_design)
+    return Finding(verdict.of_point(mine), proofs)
 
 
 def _host_warnings(

@@ -322,6 +322,7 @@ class _Campaign:
         scripts, which end before their windows do, the overhead is less than nothing.
         """
         load_ns = sum(self._windows(planned).load_ns for planned in to_do) + len(to_do) * self._overhead_ns
+        load_ns += max(0, len(to_do) - 1) * self._experiment.limits.rest_ns
         if answer := self.course.answer:
             load_ns += answer.further_trials * (self._experiment.windows.load_ns + self._overhead_ns)
         return max(0, load_ns) + (self._experiment.limits.background_ns if self._background else 0)
@@ -348,6 +349,8 @@ class _Campaign:
                 self._ledger.mark(planned.order, "skipped", 0, reason=reason)
                 continue
             watcher.on_time_left(self._left_ns(self.course.batch))
+            if last:
+                await asyncio.sleep(self._experiment.limits.rest_ns / 1e9)
             try:
                 await self.execute(testbeds.of(settings, planned.pair), planned, watcher)
             except AccessError as error:

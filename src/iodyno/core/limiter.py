@@ -36,6 +36,12 @@ _RESOURCES: Mapping[str, str] = {
     "generator": "speed of the generator",
     "memory": "memory",
     "outside_resource": "what the metric tells of",
+    "disk_limit": "disk limit",
+    "io_scheduler": "room beside the scheduler",
+    "disk_queue": "room in the disk's queue",
+    "nfs_slots": "slots",
+    "token_bucket": "refill rate",
+    "dirty_pages": "room for dirty pages",
     "disk_bandwidth": "bytes per second of the disk",
     "disk": "disk speed",
     "queue": "queue",
@@ -45,7 +51,7 @@ _RESOURCES: Mapping[str, str] = {
     "send_buffer": "send buffer",
     "pacing": "pacing rate",
     "congestion_window": "connections",
-    "concurrency": "connections",
+    "concurrency": "operations at a time",
     "offered_load": "offered load",
 }
 """Of limiters that are no shortage of CPU time."""
@@ -90,6 +96,36 @@ LIMITERS: Mapping[str, LimiterKind] = {
             "outside_resource",
             "Something outside the hosts is full, by a metric that the experiment names.",
             "the same rate when there is more of it",
+        ),
+        LimiterKind(
+            "disk_limit",
+            "A control group caps the operations or bytes of the disk.",
+            "the same rate with a higher or lower cap",
+        ),
+        LimiterKind(
+            "io_scheduler",
+            "Operations wait in the disk's scheduler while the device has room.",
+            "the same rate with another scheduler, or none",
+        ),
+        LimiterKind(
+            "disk_queue",
+            "The disk's queue (nr_requests) holds less than the load has in flight.",
+            "the same rate with a longer or shorter queue",
+        ),
+        LimiterKind(
+            "nfs_slots",
+            "Requests of the NFS client wait for a slot of their transport.",
+            "the same rate with more slots or transports",
+        ),
+        LimiterKind(
+            "token_bucket",
+            "The volume was faster until its bucket of tokens was empty.",
+            "the same rate from the begin on when it is refilled",
+        ),
+        LimiterKind(
+            "dirty_pages",
+            "Writers wait until dirty pages are written back, and the disk has room.",
+            "the same rate with more room for dirty pages (vm.dirty_bytes)",
         ),
         LimiterKind(
             "disk_bandwidth",

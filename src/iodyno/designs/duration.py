@@ -34,6 +34,7 @@ def estimate(experiment: Experiment, design: Design) -> Duration:
     )
     return Duration(
         load_ns=len(design.trials) * experiment.windows.load_ns,
-        overhead_ns=len(design.trials) * TRIAL_OVERHEAD_NS + connections * CONNECTION_OVERHEAD_NS,
+        overhead_ns=len(design.trials) * (TRIAL_OVERHEAD_NS + experiment.limits.rest_ns)
+        + connections * CONNECTION_OVERHEAD_NS,
         background_ns=2 * experiment.limits.background_ns,
     )

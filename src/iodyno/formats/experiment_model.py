@@ -78,6 +78,9 @@ class LimitsSection(Section):
         description="How long the background is measured, before and after; where CPU time comes in ticks, as long as the "
         "measured window at least, up to 1 s.",
     )
+    rest: Annotated[Any, duration_within(0, HOUR_NS)] = Field(
+        0, description="Rest between two trials, with no load."
+    )
 
 
 MOST_HOSTS = 1000
@@ -156,7 +159,7 @@ def own_section(workload: Workload) -> type[Section]:
     return create_model(f"{workload.name}_own", __base__=Section, __doc__="Settings of one host.", **fields)
 
 
-OF_ALL_HOSTS = ("volume", "server_cached", "clients", "on_client_loss", "verify")
+OF_ALL_HOSTS = ("volume", "server_cached", "clients", "on_client_loss", "verify", "precondition")
 """Settings that one host cannot have of its own: they are about all of them, or about what is on a target they share."""
 
 

@@ -104,7 +104,9 @@ class ExperimentReading(Reading):
             factors=tuple(factors.values()),
             design=spec,
             windows=Windows(windows.warm_up, windows.measured, windows.drain, windows.interval),
-            limits=Limits(limits.retries, limits.start_skew, limits.background, limits.background_window),
+            limits=Limits(
+                limits.retries, limits.start_skew, limits.background, limits.background_window, limits.rest
+            ),
             outcomes=outcomes,
             prove=top.prove,
             explain=explain,

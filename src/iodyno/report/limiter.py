@@ -34,7 +34,9 @@ class Line:
 def name_of(limiter: str) -> str:
     """A limiter or a signal as people read it: `receive window`, `client: CPU quota`, `client: idle ratio of CPUs`."""
     host, _, name = limiter.rpartition(".")
-    words = " ".join({"cpu": "CPU", "cpus": "CPUs"}.get(word, word) for word in name.split("_"))
+    words = " ".join(
+        {"cpu": "CPU", "cpus": "CPUs", "io": "I/O", "nfs": "NFS"}.get(word, word) for word in name.split("_")
+    )
     return f"{host}: {words}" if host else words
 
 
@@ -51,7 +53,7 @@ def sentence(finding: Finding) -> str:
     """State the limiter, how it is known, and how far the rate follows it."""
     if not finding.verdict.trials:
         return "limiter: not known, no trial finished"
-    if apart := finding.verdict.apart:
+    if finding.name == UNKNOWN and (apart := finding.verdict.apart):
         each = ", ".join(f"{name_of(name)} in {count}" for name, count in apart)
         return f"limiter: unknown, trials of this point differ: {each} of {finding.verdict.trials}"
     if finding.name == UNKNOWN and finding.verdict.name in finding.contradicted:

@@ -1,5 +1,9 @@
 //! What each disk did, as the block layer counts it.
 
+use std::collections::HashMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
 use iodyno_core::counter::Width;
 use iodyno_core::metric::{Metric, Value};
 
@@ -58,9 +62,26 @@ const COUNTERS: [(usize, Metric, Width, u64); 10] = [
 const IN_FLIGHT: Metric =
     gauge("disk.in_flight", "1", DISKSTATS, "dev=sda", "Operations handed to the driver and not completed.");
 const IN_FLIGHT_COLUMN: usize = 8;
+const QUEUES: Metric =
+    gauge("disk.hardware_queues", "1", "/sys/block/DISK/mq", "dev=sda", "Queues of the device.");
+const QUEUE_LIMIT: Metric = gauge(
+    "disk.queue_limit",
+    "1",
+    "/sys/block/DISK/queue/nr_requests",
+    "dev=sda",
+    "Operations that each queue has room for, with those of its scheduler.",
+);
+const DEVICE_LIMIT: Metric = gauge(
+    "disk.device_limit",
+    "1",
+    "/sys/block/DISK/mq/0/nr_tags, device/queue_depth",
+    "dev=sda",
+    "Operations that the driver takes from each queue at a time.",
+);
 
-const METRICS: [Metric; 11] = {
-    let mut metrics = [IN_FLIGHT; 11];
+const METRICS: [Metric; 14] = {
+    let mut metrics = [IN_FLIGHT; 14];
+    (metrics[11], metrics[12], metrics[13]) = (QUEUES, QUEUE_LIMIT, DEVICE_LIMIT);
     let mut index = 0;
     while index < COUNTERS.len() {
         metrics[index] = COUNTERS[index].1;
@@ -77,12 +98,16 @@ const fn of_disk(name: &'static str, unit: &'static str, help: &'static str) -> 
 
 struct Disks {
     diskstats: Source,
+    sys_block: PathBuf,
+    /// What the queues of each disk have room for, read once: a trial sets it before.
+    rooms: HashMap<String, [Option<u64>; 3]>,
     growths: Growths<(&'static str, String)>,
 }
 
 fn open(roots: &Roots, _: &Subject) -> Opened {
     let diskstats = Source::open(roots.proc.join("diskstats"))?;
-    Ok(Box::new(Disks { diskstats, growths: Growths::default() }))
+    let sys_block = roots.sys.join("block");
+    Ok(Box::new(Disks { diskstats, sys_block, rooms: HashMap::new(), growths: Growths::default() }))
 }
 
 impl Sensor for Disks {
@@ -102,11 +127,27 @@ impl Sensor for Disks {
             for (column, metric, width, unit) in &COUNTERS {
                 self.growths.put_times(out, metric, &label, columns[*column], *width, *unit);
             }
+            let room = self.rooms.entry(label.clone());
+            let room = room.or_insert_with(|| room_of(&self.sys_block.join(name)));
+            for (metric, number) in [&QUEUES, &QUEUE_LIMIT, &DEVICE_LIMIT].into_iter().zip(room) {
+                if let Some(number) = number {
+                    put(out, metric, label.clone(), *number);
+                }
+            }
             put(out, &IN_FLIGHT, label, columns[IN_FLIGHT_COLUMN]);
         }
         missing.add_any(self.growths.unknown());
         Ok(missing.sentence())
     }
+}
+
+/// Hardware queues of a disk, what each of its queues has room for, and what its driver takes of that. A partition has none.
+fn room_of(disk: &Path) -> [Option<u64>; 3] {
+    let number = |file: &str| fs::read_to_string(disk.join(file)).ok()?.trim().parse::<u64>().ok();
+    let queues = fs::read_dir(disk.join("mq")).ok().map(|queues| queues.count() as u64);
+    // Of SCSI, as many as the device takes of all queues.
+    let driver = [number("mq/0/nr_tags"), number("device/queue_depth")].into_iter().flatten().min();
+    [queues, number("queue/nr_requests"), driver]
 }
 
 /// Name of the disk and the eleven numbers that every kernel has behind it.

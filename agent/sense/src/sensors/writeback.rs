@@ -20,17 +20,28 @@ const DIRTY: Metric =
     gauge("writeback.dirty_bytes", "bytes", VMSTAT, "", "Pages that wait to be written back.");
 const UNDER_WAY: Metric =
     gauge("writeback.under_way_bytes", "bytes", VMSTAT, "", "Pages that are being written back.");
+const LIMIT: Metric =
+    gauge("writeback.dirty_limit_bytes", "bytes", VMSTAT, "", "Dirty pages above which every writer waits.");
+const BACKGROUND: Metric = gauge(
+    "writeback.background_limit_bytes",
+    "bytes",
+    VMSTAT,
+    "",
+    "Dirty pages above which the kernel writes back by itself.",
+);
 
 /// Key in the file, metric, and whether it only grows.
-const VALUES: [(&str, Metric, bool); 4] = [
+const VALUES: [(&str, Metric, bool); 6] = [
     ("nr_dirtied ", DIRTIED, true),
     ("nr_written ", WRITTEN, true),
     ("nr_dirty ", DIRTY, false),
     ("nr_writeback ", UNDER_WAY, false),
+    ("nr_dirty_threshold ", LIMIT, false),
+    ("nr_dirty_background_threshold ", BACKGROUND, false),
 ];
 
 pub(crate) const ENTRY: Entry =
-    Entry { name: "writeback", metrics: &[DIRTIED, WRITTEN, DIRTY, UNDER_WAY], open };
+    Entry { name: "writeback", metrics: &[DIRTIED, WRITTEN, DIRTY, UNDER_WAY, LIMIT, BACKGROUND], open };
 
 struct Writeback {
     vmstat: Source,

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
+from iodyno.analysis import arrivals
 from iodyno.analysis.goodput import goodput
 from iodyno.analysis.interval import t_interval
 from iodyno.analysis.trial import Trial
@@ -108,6 +109,51 @@ def proofs_of(trials: Sequence[Trial], untestable: Mapping[str, str]) -> tuple[P
             found.append(Pair(change, unchanged[trial.block], rate))
     tested = tuple(judge(limiter, found) for limiter, found in pairs.items())
     return (*tested, *(Proof(limiter, "not_testable", why) for limiter, why in untestable.items()))
+
+
+AT_A_TIME = ("queue_depth", "workers")
+"""Settings of a load on storage that say how many operations its closed loops have in flight at a time."""
+CONCURRENCY = "concurrency"
+
+
+def proof_by_design(design: Sequence[Trial], mine: Sequence[Trial]) -> Proof | None:
+    """Judge `concurrency` at a point, whose trials are `mine`, by trials of the design that had more operations in flight in the
+    same block and were equal otherwise: those with the next more. None: there are none, or they do not tell.
+    """
+    pairs = []
+    for one in mine:
+        more = [
+            (ratio, changed, setting)
+            for setting in AT_A_TIME
+            for changed in design
+            if changed.block == one.block and (ratio := _more_at_a_time(one, changed, setting)) > 1
+        ]
+        if not more or not (rate := _rate(one)):
+            continue
+        ratio, changed, setting = min(more, key=lambda found: found[0])
+        before, after = one.levels[setting], changed.levels[setting]
+        change = Perturbation(CONCURRENCY, "relax", setting, before, after, ratio)
+        if with_more := _rate(changed):
+            pairs.append(Pair(change, rate, with_more))
+    if len(pairs) < PAIRS_LEAST:
+        return None
+    found = judge(CONCURRENCY, pairs)
+    return None if found.verdict == "undecided" else found
+
+
+def _more_at_a_time(one: Trial, other: Trial, setting: str) -> float:
+    """How many times as many operations `other` has in flight by that setting; 0 where they differ otherwise."""
+    fewer, more = one.levels.get(setting), other.levels.get(setting)
+    alike = {**one.levels, setting: more} == {**other.levels}
+    if (
+        not alike
+        or not isinstance(fewer, int)
+        or not isinstance(more, int)
+        or not fewer
+        or arrivals.is_open(one)
+    ):
+        return 0.0
+    return more / fewer
 
 
 def _change(trial: Trial) -> Perturbation:

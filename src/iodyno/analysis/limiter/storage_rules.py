@@ -1,4 +1,4 @@
-"""The rules of loads on storage. To add one: a line here, and its signal in `signals` or `storage_signals`.
+"""The rules of loads on storage. To add one: a line here, and its signal in `signals`, `storage_signals` or `storage_waits`.
 
 A closed loop tells no saturated device from a small number of operations at a time by itself: with one operation in flight
 it is the number, with two and more at a device that is never idle it is the device; a proof changes the one or the other.
@@ -6,7 +6,7 @@ it is the number, with two and more at a device that is never idle it is the dev
 
 from __future__ import annotations
 
-from iodyno.analysis.limiter import signals, storage_signals
+from iodyno.analysis.limiter import signals, storage_signals, storage_waits
 from iodyno.analysis.limiter.rules import RULES, Criterion, Rule
 
 ALONE = "alone"
@@ -15,6 +15,7 @@ _SHARED = ("steal", "cpu_quota", "memory", "softirq", "thread", "generator")
 _GREGG = "Gregg, Systems Performance, 2nd edition, 9.2 (disk utilisation and saturation)"
 _BOUNDS = "Denning and Buzen 1978, asymptotic bounds: the rate can rise by one over it"
 _LARGE_BYTES = 64 << 10
+_SHORT_QUEUE = "Documentation/ABI/stable/sysfs-block, nr_requests"
 
 _CPU_FREE = Criterion(
     "load_ratio_of_cpus", storage_signals.load_cpus, 0.90, "chosen: a tenth of the CPU is free", above=False
@@ -35,6 +36,21 @@ _ANOTHER_IDLES = Criterion(
 )
 _ONE_EACH = Criterion(
     "queue_depth", storage_signals.queue_depth, 1.0, "Denning and Buzen 1978: X R = N", above=False
+)
+
+_DEVICE_RESTS = Criterion(
+    "device_busy_ratio",
+    storage_signals.device_busy,
+    0.95,
+    "chosen: as for a device that is never idle",
+    above=False,
+)
+_SLEEPS = Criterion("asleep_ratio", signals.asleep, 0.5, "chosen: the load waits for it, not for a CPU")
+_AT_DEVICE = Criterion(
+    "in_device_ratio",
+    storage_signals.in_device,
+    storage_signals.IN_DEVICE_LEAST,
+    "Little 1961; chosen: more is in it than above it",
 )
 
 
@@ -63,6 +79,13 @@ RULES_OF_STORAGE: tuple[Rule, ...] = (
         _FULL,
     ),
     _alone(
+        "run_queue",
+        Criterion("waiting_for_cpu_ratio", storage_waits.waits_for_cpu, 0.40, "chosen: two fifths of each round of the loop"),
+        Criterion("others_cpu_ratio", storage_signals.others_cpu, 0.25, "chosen: a quarter of the CPU"),
+        Criterion("device_busy_ratio", storage_signals.device_busy, 0.90, "chosen: as for concurrency", above=False),
+        _FULL,
+    ),
+    _alone(
         "lock",
         Criterion("workers_in_lock_ratio", storage_signals.in_lock, 0.50, "chosen: more wait for it than do anything else"),
         _IDLES,
@@ -76,6 +99,60 @@ RULES_OF_STORAGE: tuple[Rule, ...] = (
     ),
     _thread_of("server_thread", storage_signals.server_thread),
     _thread_of("client_daemon_thread", storage_signals.daemon_thread),
+    _alone(
+        "application",
+        Criterion(
+            "in_flight_ratio", storage_waits.allowed_in_flight, 0.60, "Little 1961; chosen: as on a network", above=False
+        ),
+        Criterion("asleep_ratio", signals.asleep, 0.4, "chosen: as for a load on a network"),
+    ),
+    _alone(
+        "disk_limit",
+        Criterion("group_limit_used", storage_waits.group_limit_used, 0.90, "chosen: as of the lab's own limit"),
+        _CPU_FREE,
+    ),
+    _alone(
+        "io_scheduler",
+        Criterion("in_scheduler_ratio", storage_waits.in_scheduler, 0.50, "chosen: more waits in it than is at the device"),
+        Criterion(
+            "driver_filled_ratio", storage_waits.driver_filled, 0.50, "chosen: the driver would take twice as many", above=False
+        ),
+        _SLEEPS,
+    ),
+    _alone(
+        "disk_queue",
+        Criterion("queue_filled_ratio", storage_waits.queue_filled, 0.60, "chosen: mostly full"),
+        Criterion("queue_over_load", storage_waits.queue_short, 0.80, _SHORT_QUEUE, above=False),
+        # A longer one is full where the device is slow, and not itself what stops it.
+        Criterion("queue_room", storage_waits.queue_room, 32.0, "chosen: what a SATA disk takes at a time", above=False),
+        _SLEEPS,
+    ),
+    _alone(
+        "nfs_slots",
+        Criterion(
+            "waiting_for_slots", storage_waits.waiting_for_slots, 1.0, "net/sunrpc/xprt.c, bklog_u; chosen: there is always one"
+        ),
+        _CPU_FREE,
+    ),
+    _alone(
+        "token_bucket",
+        Criterion("bucket_fall_ratio", storage_waits.bucket_fall, 0.20, "chosen: as for the warning of a token bucket"),
+        _CPU_FREE,
+    ),
+    _alone(
+        "dirty_pages",
+        Criterion("dirty_ratio", storage_waits.dirty, 0.90, "mm/page-writeback.c; chosen: read a moment after a writer was held"),
+        _DEVICE_RESTS,
+        _SLEEPS,
+    ),
+    _alone(
+        "dirty_pages",
+        # With little room the pages are gone again before they are seen.
+        Criterion("written_over_dirty_room", storage_waits.written, 1.0, "mm/page-writeback.c, dirty_freerun_ceiling"),
+        Criterion("in_flight_ratio", storage_waits.allowed_in_flight, 0.80, "Little 1961; chosen: hardly any pause"),
+        _DEVICE_RESTS,
+        _SLEEPS,
+    ),
     _alone(
         "disk_bandwidth",
         *_NEVER_IDLE,
@@ -98,9 +175,17 @@ RULES_OF_STORAGE: tuple[Rule, ...] = (
             "Little 1961; chosen: more waits above it than in it",
             above=False,
         ),
-        Criterion("asleep_ratio", signals.asleep, 0.5, "chosen: the load waits for it, not for a CPU"),
+        _SLEEPS,
     ),
     _alone("concurrency", _ONE_EACH, _CPU_FREE, _IDLES),
+    _alone(
+        "concurrency",
+        Criterion("in_flight_ratio", storage_waits.allowed_in_flight, 0.80, "Little 1961; chosen: hardly any pause"),
+        Criterion("device_busy_ratio", storage_signals.device_busy, 0.90, _BOUNDS, above=False),
+        _AT_DEVICE,
+        _CPU_FREE,
+        _IDLES,
+    ),
     _alone(
         "concurrency",
         Criterion("busiest_station_ratio", storage_signals.busiest_station, 0.75, _BOUNDS, above=False),

@@ -178,10 +178,10 @@ def served_cpus(view: View) -> Signal:
     """
     if not has_roles(view):
         return absent("experiment", "no server or daemon on this machine is part of the load")
-    return _mean(load_cpus(view))
+    return mean(load_cpus(view))
 
 
-def _mean(found: Signal) -> Signal:
+def mean(found: Signal) -> Signal:
     """The same in every interval: its mean."""
     return replace(
         found, values=dict.fromkeys(found.values, fmean(found.values.values()) if found.values else 0.0)
@@ -215,7 +215,7 @@ def others_cpu(view: View) -> Signal:
         index: max(0.0, value - sum(one.get(index, 0.0) for one in served) / view.cpus)
         for index, value in found.values.items()
     }
-    return _mean(Signal(values, "1", found.source + ", roles"))
+    return mean(Signal(values, "1", found.source + ", roles"))
 
 
 def _ready(view: View) -> dict[int, tuple[float, float]]:

@@ -99,11 +99,19 @@ def of_point(verdicts: Sequence[Verdict]) -> Verdict:
     if not verdicts:
         return Verdict(UNKNOWN, unseen=("the point has no finished trial",), trials=0)
     ranked = _ranked([_of_trials(name, verdicts) for name in _ranked_in_any(verdicts)])
-    name = _name(ranked)
     named = Counter(verdict.name for verdict in verdicts if verdict.name != UNKNOWN)
+    name = _name(ranked)
+    if name == UNKNOWN and _short_of_cpu(named) and named.total() == len(verdicts):
+        (name, _), *_ = named.most_common()
     apart = tuple(named.most_common()) if name == UNKNOWN and len(named) > 1 else ()
     unseen = [_split(text) for verdict in verdicts for text in verdict.unseen]
     return Verdict(name, ranked, _each_once(unseen), len(verdicts), apart)
+
+
+def _short_of_cpu(named: Counter[str]) -> bool:
+    """Tell whether trials differ only in who fills the CPUs of one host beside the load: it is short of CPU time in each."""
+    hosts = {name.rpartition(".")[0] for name in named}
+    return len(hosts) == 1 and {name.rpartition(".")[2] for name in named} <= {"cpu", "run_queue"}
 
 
 def _ranked_in_any(verdicts: Sequence[Verdict]) -> Sequence[str]:

@@ -39,6 +39,12 @@ _CALM = (
     "clients",
     "read",
     "cached",
+    "precondition",
+    "think",
+    "think_every",
+    "operations",
+    "device_limit",
+    "quota",
 )
 
 Settings = list[dict[str, Level]]
@@ -156,35 +162,40 @@ async def _write(testbed: Testbed, point: Mapping[str, Level], part: Checks) -> 
     block = max(unit, min(_CHUNK_BYTES, length) // unit * unit)
     # What is left behind the last whole chunk is written in blocks of a unit.
     whole, rest = divmod(length, block)
-    calm = {name: level for name, level in point.items() if name not in _CALM}
-    # One operation after the other, from the begin to the end: so a device whose last blocks have checks has all of them.
-    plain: dict[str, Any] = {
-        **calm,
-        "pattern": "sequential",
-        "sequence": "split",
-        "read": 0,
-        "verify": "write",
-        "workers": 1,
-        "queue_depth": 1,
-        "batch": 1,
-        "align": unit,
-        "sync": "none",
-        "cached": "any",
-    }
     paths = paths_of(str(point["target"])) if point.get("target") else [""]
     begin = part.offset_bytes
     for start, size, count in ((begin, block, whole), (begin + whole * block, unit, rest // unit)):
         if not count:
             continue
         own = {"offset": start, "working_set": size * count, "block": size, "operations": count * len(paths)}
-        try:
-            await testbed.in_time(
-                lambda _, own=own: carry_out(  # type: ignore[misc]
-                    testbed, "checks", {**plain, **own}, _WINDOWS, Account(), lambda host, record: None
-                )
-            )
-        except TrialError as error:
-            raise PreflightError(error.what, where=error.where, advice=error.advice) from error
+        # From the begin to the end: so a device whose last blocks have checks has all of them.
+        await write_in_order(testbed, "checks", point, {**own, "verify": "write", "align": unit})
+
+
+async def write_in_order(
+    testbed: Testbed, name: str, point: Mapping[str, Level], own: Mapping[str, Level]
+) -> None:
+    """Writes to the targets of a point, one operation after the other. `own`: settings that are not the point's. Raises
+    PreflightError.
+    """
+    plain: dict[str, Any] = {
+        **{name: level for name, level in point.items() if name not in _CALM},
+        "pattern": "sequential",
+        "sequence": "split",
+        "read": 0,
+        "workers": 1,
+        "queue_depth": 1,
+        "batch": 1,
+        "sync": "none",
+        "cached": "any",
+        **own,
+    }
+    try:
+        await testbed.in_time(
+            lambda _: carry_out(testbed, name, plain, _WINDOWS, Account(), lambda host, record: None)
+        )
+    except TrialError as error:
+        raise PreflightError(error.what, where=error.where, advice=error.advice) from error
 
 
 async def _mark(testbed: Testbed, hosts: list[str], target: str, part: Checks) -> None:

@@ -104,8 +104,9 @@ def _replay(settings: Mapping[str, Level]) -> dict[str, Any]:
 
 
 def writes(settings: Mapping[str, Level]) -> bool:
-    """Tell whether the load writes, or blocks are written with checks for it to read."""
-    return int(settings.get("read", PPM)) < PPM or settings.get("verify", "off") != "off"
+    """Tell whether the load writes, or blocks are written before for it to read: with checks, or to precondition them."""
+    before = settings.get("verify", "off") != "off" or settings.get("precondition")
+    return int(settings.get("read", PPM)) < PPM or bool(before)
 
 
 def _pattern(settings: Mapping[str, Level]) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from iodyno.loads.disk.campaign import (
     clients,
     held_device,
     jobs,
+    precondition,
     preflight,
     server_cache,
     targets,
@@ -117,7 +118,8 @@ class DiskLoad(StorageLoad):
         return await targets.make_ready(testbed, settings, destroy, say)
 
     async def fill(self, testbed: Testbed, settings: Settings, say: Callable[[str], None]) -> None:
-        """Write blocks that carry checks."""
+        """Write blocks that carry checks, and write over those that are to be preconditioned."""
+        await precondition.write_over(testbed, settings, say)
         await checked_layout.write_checks(testbed, settings, say)
 
     async def remove(self, testbed: Testbed, settings: Settings) -> list[str]:

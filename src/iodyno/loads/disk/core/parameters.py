@@ -135,6 +135,14 @@ PARAMETERS = (
         default="any",
     ),
     Parameter(
+        "precondition",
+        "count",
+        "How often the working set is written over in order before the first trial (SNIA PTS).",
+        low=0,
+        high=100,
+        default=0,
+    ),
+    Parameter(
         "advised",
         "switch",
         "Tell the kernel whether places are in order or random (posix_fadvise).",
@@ -309,6 +317,8 @@ def mistakes_of(settings: Mapping[str, object], varied: Container[str] = ()) -> 
         found.append(("arrivals", text))
     if settings.get("think") and "rate" in settings:
         found.append(("think", "cannot be used with rate, which says when operations begin"))
+    if settings.get("precondition") and settings.get("verify", "off") != "off":
+        found.append(("precondition", "cannot be used with verify, whose blocks carry checks that stay"))
     delay = settings.get("device_delay")
     if isinstance(delay, int) and delay % MILLISECOND_NS:
         found.append(

@@ -143,15 +143,12 @@ def test_what_is_missing_is_named_with_what_makes_it(monkeypatch: pytest.MonkeyP
     assert said is not None and ("make guest" in said or "x86-64" in said)
 
 
-def test_an_archive_of_a_guest_is_one_that_cpio_reads(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(guest, "FOLDER", tmp_path)
+def test_an_archive_of_a_guest_is_one_that_cpio_reads(tmp_path: Path) -> None:
     for name in ("busybox", *(f"{name}.ko" for name in guest.MODULES)):
         (tmp_path / name).write_bytes(name.encode() * 3)
     (tmp_path / "agent").write_bytes(b"\x7fELF agent")
     link = guest.GuestLink("n", "tap0", "198.18.0.2", (0,))
-    content = guest.archive(tmp_path / "agent", guest.script(link))
+    content = guest.archive(tmp_path / "agent", guest.script(link), folder=tmp_path)
     found, at = {}, 0
     while True:
         assert content[at : at + 6] == b"070701" and at % 4 == 0

@@ -103,6 +103,11 @@ LIMITERS: Mapping[str, LimiterKind] = {
             "the same rate with a higher or lower cap",
         ),
         LimiterKind(
+            "dirty_pages",
+            "Writers wait until dirty pages are written back, and the disk has room.",
+            "the same rate with more room for dirty pages (vm.dirty_bytes)",
+        ),
+        LimiterKind(
             "io_scheduler",
             "Operations wait in the disk's scheduler while the device has room.",
             "the same rate with another scheduler, or none",
@@ -121,11 +126,6 @@ LIMITERS: Mapping[str, LimiterKind] = {
             "token_bucket",
             "The volume was faster until its bucket of tokens was empty.",
             "the same rate from the begin on when it is refilled",
-        ),
-        LimiterKind(
-            "dirty_pages",
-            "Writers wait until dirty pages are written back, and the disk has room.",
-            "the same rate with more room for dirty pages (vm.dirty_bytes)",
         ),
         LimiterKind(
             "disk_bandwidth",

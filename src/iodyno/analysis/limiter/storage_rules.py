@@ -112,6 +112,20 @@ RULES_OF_STORAGE: tuple[Rule, ...] = (
         _CPU_FREE,
     ),
     _alone(
+        "dirty_pages",
+        Criterion("dirty_ratio", storage_waits.dirty, 0.90, "mm/page-writeback.c; chosen: read a moment after a writer was held"),
+        _DEVICE_RESTS,
+        _SLEEPS,
+    ),
+    _alone(
+        "dirty_pages",
+        # With little room the pages are gone again before they are seen.
+        Criterion("written_over_dirty_room", storage_waits.written, 1.0, "mm/page-writeback.c, dirty_freerun_ceiling"),
+        Criterion("in_flight_ratio", storage_waits.allowed_in_flight, 0.80, "Little 1961; chosen: hardly any pause"),
+        _DEVICE_RESTS,
+        Criterion("asleep_ratio", signals.asleep, 0.25, "chosen: copying large blocks takes most of the rest"),
+    ),
+    _alone(
         "io_scheduler",
         Criterion("in_scheduler_ratio", storage_waits.in_scheduler, 0.50, "chosen: more waits in it than is at the device"),
         Criterion(
@@ -138,20 +152,6 @@ RULES_OF_STORAGE: tuple[Rule, ...] = (
         "token_bucket",
         Criterion("bucket_fall_ratio", storage_waits.bucket_fall, 0.20, "chosen: as for the warning of a token bucket"),
         _CPU_FREE,
-    ),
-    _alone(
-        "dirty_pages",
-        Criterion("dirty_ratio", storage_waits.dirty, 0.90, "mm/page-writeback.c; chosen: read a moment after a writer was held"),
-        _DEVICE_RESTS,
-        _SLEEPS,
-    ),
-    _alone(
-        "dirty_pages",
-        # With little room the pages are gone again before they are seen.
-        Criterion("written_over_dirty_room", storage_waits.written, 1.0, "mm/page-writeback.c, dirty_freerun_ceiling"),
-        Criterion("in_flight_ratio", storage_waits.allowed_in_flight, 0.80, "Little 1961; chosen: hardly any pause"),
-        _DEVICE_RESTS,
-        _SLEEPS,
     ),
     _alone(
         "disk_bandwidth",

@@ -154,7 +154,17 @@ def settings(way: Way, **levels: Any) -> dict[str, Any]:
 
 
 async def load(testbed: Testbed, way: Way, windows: Windows, account: Account | None = None) -> int:
-    """Bytes that the server got in a trial."""
+    """Bytes that the server got in a trial, which a busy machine may leave without a CPU and is then tried again."""
+    try:
+        return await moved_in(testbed, way, windows, account)
+    except TrialError as failure:
+        if failure.code != "stalled":
+            raise
+        await testbed.recover(failure)
+        return await moved_in(testbed, way, windows, account)
+
+
+async def moved_in(testbed: Testbed, way: Way, windows: Windows, account: Account | None) -> int:
     moved = 0
 
     def count(host: str, record: dict[str, Any]) -> None:

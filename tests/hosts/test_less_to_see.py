@@ -11,6 +11,7 @@ import shlex
 import shutil
 import subprocess
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -158,6 +159,9 @@ class Between(Meanwhile):
 
     def on_trial_start(self, planned: object, attempt: int) -> None:
         super().on_trial_start(planned, attempt)
+        if attempt > 1:  # It may be there still.
+            with suppress(subprocess.CalledProcessError):
+                in_client("link", "delete", "passing")
         in_client("link", "add", "passing", "type", "veth", "peer", "name", "passing2")
 
 

@@ -277,7 +277,7 @@ def test_the_same_seed_gives_the_same_numbers() -> None:
             "the offered utilisation is 1.2",
             "give the station a number of places",
         ),
-        ("M/M/1 --service 1ms --utilisation 0", "one load above 0", "--utilisation .8"),
+        ("M/M/1 --service 1ms --utilisation 0", "expected loads above 0", "--utilisation .8"),
         ("M/M/1 --service 1ms", "missing option --utilisation or --rate", "--rate 20k/s"),
         ("M/M/1 --service 1 --rate 10", "a unit is missing", "1us"),
         ("M/M/1 --service 0ms --rate 10", "invalid value: a mean of 0 s", "1ms"),

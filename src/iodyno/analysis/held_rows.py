@@ -32,7 +32,19 @@ again by each part of a report that asks for them). Half of them is read at once
 METRICS_USED = frozenset(
     (
         *("arrivals", "block", "cgroup", "connect", "cpu", "cycles", "datagram", "disk", "exact"),
-        *("interrupts", "lock", "napi", "net", "part", "pressure", "process", "qdisc", "role", "sched"),
+        *(
+            "interrupts",
+            "lock",
+            "napi",
+            "net",
+            "nfs",
+            "part",
+            "pressure",
+            "process",
+            "qdisc",
+            "role",
+            "sched",
+        ),
         *("server", "stream", "syscalls", "tcp", "waits", "writeback", "zerocopy"),
     )
 )

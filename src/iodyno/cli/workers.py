@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -52,10 +53,12 @@ def _shown(
 
 
 class ProgressLine:
-    """Progress with the time left, on one line of stderr where that is a terminal; nothing in the first second."""
+    """Progress with the time left, on one line of stderr where that is a terminal that can go back in it. Nothing in the first
+    second.
+    """
 
     def __init__(self) -> None:
-        self.wanted = sys.stderr is not None and sys.stderr.isatty()
+        self.wanted = sys.stderr is not None and sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
         self._began = self._first = time.monotonic()
         self._shown = False
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -117,7 +119,8 @@ def started() -> Iterator[Browser]:
     ):
         options.add_argument(argument)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    with Browser(options, Service(DRIVER)) as browser:
+    # Each device that another test makes has it look at all devices of the machine: not before the tests themselves.
+    with Browser(options, Service(DRIVER, popen_kw={"preexec_fn": partial(os.nice, 10)})) as browser:
         yield browser
 
 

@@ -283,6 +283,7 @@ def test_a_host_that_refuses_io_uring_is_one_error_and_the_way_out(tmp_path: Pat
     assert "io_uring is not allowed here" in error and "aio or pread" in advice, shown.stderr
 
 
+@pytest.mark.alone
 def test_a_device_is_held_to_its_limit_and_let_go(tmp_path: Path) -> None:
     if why := throttle.unavailable():
         pytest.skip(why)

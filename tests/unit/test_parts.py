@@ -54,7 +54,7 @@ def test_parts_of_several_hosts_are_added_where_they_were_cut_alike() -> None:
 def test_a_rate_is_over_fifty_parts_and_a_cost_over_ten_readings(load: str, tmp_path: Path) -> None:
     shown = iodyno(*load.split(), "--seconds", "1", cwd=tmp_path)
     assert shown.returncode == 0, shown.stderr
-    (trial,) = read_dataset(tmp_path / saved(shown.stdout)).trials
+    *_, trial = read_dataset(tmp_path / saved(shown.stdout)).trials  # The first one may have had no CPU.
     rates = {"tcp": goodput.goodput, "rr": arrivals.operations}
     rate = rates.get(load, classes.operations_per_s)(trial)
     # A machine that is busy wakes the agent late, and two parts are one.

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -116,11 +114,13 @@ def started() -> Iterator[Browser]:
         "--disable-gpu",
         "--disable-dev-shm-usage",
         "--hide-scrollbars",
+        # The process that forks the others may spin in the kernel for a minute when one of them ends, with a CPU to itself.
+        "--no-zygote",
+        "--disable-renderer-backgrounding",
     ):
         options.add_argument(argument)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    # Each device that another test makes has it look at all devices of the machine: not before the tests themselves.
-    with Browser(options, Service(DRIVER, popen_kw={"preexec_fn": partial(os.nice, 10)})) as browser:
+    with Browser(options, Service(DRIVER)) as browser:
         yield browser
 
 

@@ -27,7 +27,7 @@ struct account {
 };
 
 // Agents of one machine that there is room for: each is a member of those whom the accounting is for.
-#define MEMBERS 64
+#define MEMBERS 128
 
 // What `control` is told to do, each with the member's number, and what it answers.
 enum { JOIN, BEGIN, READ, END, LEAVE };

@@ -31,7 +31,8 @@ struct Said {
     calls_per_s: u64,
 }
 
-/// Not a test: an agent, which takes as many milliseconds of CPU time as each line says and then says what it sees.
+/// Not a test: an agent, which takes as many milliseconds of CPU time as each line says and then says what it sees; its
+/// trial ends at `rest`.
 #[test]
 #[ignore = "started by the other tests"]
 fn agent() {
@@ -44,6 +45,9 @@ fn agent() {
     let mut reading_ns = clock::monotonic().minus(begin).0;
     say("ready");
     for line in std::io::stdin().lines().map_while(Result::ok) {
+        if line == "rest" {
+            break;
+        }
         let calls_per_s = take(Nanos(line.parse::<u64>().unwrap() * MILLISECOND));
         let begin = clock::monotonic();
         let reading = panel.read().remove(0);
@@ -57,6 +61,9 @@ fn agent() {
             reading.span_ns.0
         ));
     }
+    drop(panel);
+    say("rests");
+    let _ = std::io::stdin().lines().next();
 }
 
 /// Takes CPU time by asking for it, a system call each time; how many calls a second there were in the best hundredth.
@@ -142,6 +149,12 @@ impl Agent {
             panic!("{line}")
         };
         Said { app_ns, other_ns, whole_ns, span_ns, reading_ns, counted_per_s, calls_per_s }
+    }
+
+    /// Ends its trial, and waits until it has.
+    fn rest(&mut self) {
+        writeln!(self.input, "rest").unwrap();
+        self.hear("rests");
     }
 
     /// Programs that it has in the kernel.
@@ -252,6 +265,34 @@ fn what_is_attached_stays_until_the_last_agent_lets_go_and_no_longer() {
     assert_whole(&said);
     third.kill();
     programs::assert_gone(&shared);
+}
+
+#[test]
+fn an_agent_attaches_what_another_has_loaded_and_does_not_use() {
+    let Some(_turn) = turn() else { return };
+    // One that waited too long for its turn loads its own.
+    for _ in 0..5 {
+        let (mut first, mut second) = (Agent::start(), Agent::start());
+        let loaded = first.programs();
+        [&mut first, &mut second].into_iter().for_each(Agent::rest);
+        let mut third = Agent::start();
+        let held = third.programs();
+        let shares = held.len() >= 6 && held.iter().all(|id| loaded.contains(id));
+        let said = third.take(200);
+        assert!(said.app_ns >= most_of(200), "{}", said.app_ns);
+        assert_whole(&said);
+        // It is whole, too, after those have ended that loaded it.
+        [first, second].into_iter().for_each(Agent::kill);
+        let said = third.take(200);
+        assert!(said.app_ns >= most_of(200), "{}", said.app_ns);
+        assert_whole(&said);
+        third.kill();
+        programs::assert_gone(&loaded);
+        if shares {
+            return;
+        }
+    }
+    panic!("no agent attaches what another one has loaded");
 }
 
 #[test]

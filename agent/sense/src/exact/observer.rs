@@ -72,7 +72,7 @@ const TRIES: usize = 100;
 /// Programs, and where they are attached for a trial.
 #[derive(Default)]
 pub(crate) struct Observer {
-    /// Loaded by this process, at the first trial that needs them: that takes most of its time.
+    /// Loaded by this process or another agent, at the first trial that needs them: that takes most of its time.
     own: Option<Set>,
     /// Those of another agent of the machine, while a trial uses them.
     joined: Option<Set>,
@@ -158,10 +158,15 @@ impl Observer {
             }
             return Ok(Attached { absent, counters: self.attach_counters() });
         }
-        if self.own.is_none() {
-            self.own = Some(Set::load(OBJECT)?);
-        }
-        let own = self.own.as_mut().ok_or(Refusal::Defect("no programs"))?;
+        // While this has the turn, nobody attaches what is idle. Without it there is no telling who takes what was offered once.
+        let idle = turn.as_ref().and_then(|turn| {
+            self.own.take().filter(Set::is_idle).or_else(|| shared::find_idle(OBJECT, turn))
+        });
+        let own = match idle {
+            Some(set) => set,
+            None => Set::load(OBJECT)?,
+        };
+        let own = self.own.insert(own);
         own.forget_members();
         self.membership = turn.as_ref().and_then(|_| Membership::take(own));
         let absent = self.attach()?;
@@ -297,23 +302,23 @@ impl Observer {
         self.syscalls = None;
     }
 
-    /// Lets go of all programs. Where no other agent holds them they are attached no longer and cost nothing; its own
-    /// ones stay loaded.
+    /// Lets go of all programs. Where no other agent holds them they are attached no longer and cost nothing; those that it
+    /// loaded or found stay loaded.
     pub fn detach(&mut self) {
-        // Those programs count their users, who are nobody else's to take back.
+        // All that concerns this agent alone goes first: once nothing is attached another agent may take the programs.
         for cpu in self.begun.clone() {
             self.end(cpu);
         }
-        self.core.clear();
-        self.samples.clear();
-        self.detach_counters();
-        self.detach_syscalls();
         for process in std::mem::take(&mut self.alike) {
             // Its programs may be gone.
             let _ = self.set_mut().map(|set| set.members.remove(&process));
         }
         // There may have been no place to leave.
         let _ = self.order(Order::Leave, None);
+        self.samples.clear();
+        self.detach_counters();
+        self.detach_syscalls();
+        self.core.clear();
         self.joined = None;
         self.membership = None;
     }

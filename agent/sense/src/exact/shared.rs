@@ -4,6 +4,7 @@
 //! event of the kernel would pay for all of them: with eighteen clients nineteen times. So the first agent offers what it
 //! attached, and the others join: they find its programs, links and maps by their numbers. Each then holds what is
 //! attached by descriptors of its own, so that it stays until the last of them has let go, however the first one ends.
+//! Where nothing is attached, an agent attaches what another has loaded and does not use: a hundred agents have one set.
 //!
 //! Whoever may not look for what others loaded (`CAP_SYS_ADMIN`) has programs for itself.
 
@@ -14,7 +15,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use aya::maps::{loaded_maps, Array, HashMap, Map, MapData, PerCpuArray};
+use aya::maps::{Array, HashMap, Map, MapData, MapInfo, PerCpuArray};
 use aya::programs::{loaded_links, loaded_programs, Program, ProgramInfo};
 use aya::{Ebpf, EbpfError, EbpfLoader, VerifierLogLevel};
 
@@ -26,7 +27,7 @@ use super::refusal::Refusal;
 use iodyno_sys::lock::locked;
 
 /// Agents that a set has room for: `MEMBERS` of `bpf/account.h`.
-const MEMBERS: u32 = 64;
+const MEMBERS: u32 = 128;
 /// What agents lock while they look for programs and attach them: a folder that all of them see, and that nobody removes.
 const LOCKED: &str = "/run";
 /// chosen: some times as long as it takes to load the programs; an agent that waited so long has some for itself.
@@ -95,17 +96,26 @@ impl Set {
         })
     }
 
-    /// A set that another agent, or this one, offers and has attached, with what it has attached.
-    fn find(build: u64) -> Option<(Set, Links, Offer)> {
+    /// A set of this object file that an agent offered and that is `wanted` by what is attached of it, with that.
+    fn find(build: u64, wanted: impl Fn(&Links, &Offer) -> bool) -> Option<(Set, Links, Offer)> {
         // What vanishes meanwhile is left out: then the links are too few.
         let loaded: Vec<ProgramInfo> = loaded_programs().flatten().collect();
         let controls = loaded.iter().filter(|program| program.name() == b"control");
-        controls.filter_map(|control| Set::of(control, &loaded, build)).next()
+        let mut found = controls.filter_map(|control| Set::of(control, &loaded, build));
+        found.find(|(_, attached, offer)| wanted(attached, offer))
     }
 
-    /// The set of this `control`, if it is offered and whole.
+    /// The set of this `control`, if it was offered, and what is attached of it.
     fn of(control: &ProgramInfo, loaded: &[ProgramInfo], build: u64) -> Option<(Set, Links, Offer)> {
         let of_control = control.map_ids().ok()??;
+        let map = |name, among: &[u32]| MapData::from_id(number_of(name, among)?).ok();
+        // Of a hundred agents each may have loaded programs; those of a set that is not offered are not looked at.
+        let offers = Map::Array(map("offers", &of_control)?);
+        let offers: Array<MapData, [u64; 3]> = Array::try_from(offers).ok()?;
+        let [offered, links, absent] = offers.get(&0, 0).ok()?;
+        if offered != build {
+            return None;
+        }
         let accounts = number_of("cpus", &of_control)?;
         let uses = |program: &ProgramInfo| program.map_ids().ok().flatten().unwrap_or_default();
         let mut maps = of_control;
@@ -118,19 +128,16 @@ impl Set {
                 maps.extend(used);
             }
         }
-        let map = |name| MapData::from_id(number_of(name, &maps)?).ok();
         let maps = (
-            Map::PerCpuArray(map("snapshots")?),
-            Map::HashMap(map("waits")?),
-            Map::HashMap(map("members")?),
-            Map::Array(map("offers")?),
+            Map::PerCpuArray(map("snapshots", &maps)?),
+            Map::HashMap(map("waits", &maps)?),
+            Map::HashMap(map("members", &maps)?),
+            Map::Array(map("offers", &maps)?),
         );
         let set = Set::new(programs, maps, None).ok()?;
-        let [offered, links, absent] = set.offers.get(&0, 0).ok()?;
         let offer = Offer { build: offered, links, absent };
-        let attached = (offered == build).then(|| set.attached())?;
-        let accounting = attached.iter().filter(|(program, _)| super::observer::is_accounting(program));
-        (accounting.count() as u64 == links).then_some((set, attached, offer))
+        let attached = set.attached();
+        Some((set, attached, offer))
     }
 
     /// What is attached of it now, by whomever.
@@ -141,6 +148,13 @@ impl Set {
             Some((name.clone(), bpf::link(link.id).ok()?))
         });
         of_set.collect()
+    }
+
+    /// Whether it is known that nobody has any of it attached: whoever may not look for others' links knows of none.
+    pub fn is_idle(&self) -> bool {
+        let may_look =
+            loaded_links().all(|link| !link.is_err_and(|error| matches!(error.into(), Refusal::NotAllowed)));
+        may_look && self.attached().is_empty()
     }
 
     /// A program of it.
@@ -209,9 +223,8 @@ impl Set {
 
 /// Number of the map of a name, of those with these numbers.
 fn number_of(name: &str, among: &[u32]) -> Option<u32> {
-    let mut maps = loaded_maps().flatten();
-    let map = maps.find(|map| map.name() == name.as_bytes() && among.contains(&map.id()))?;
-    Some(map.id())
+    let of_name = |id: &u32| MapInfo::from_id(*id).is_ok_and(|map| map.name() == name.as_bytes());
+    among.iter().copied().find(of_name)
 }
 
 /// Which object file programs were loaded from.
@@ -280,8 +293,18 @@ pub(crate) struct Joined {
 
 /// Joins those who have programs of this object file attached; `None`: nobody has, or there is no room.
 pub(crate) fn join(object: &[u8], _turn: &Turn) -> Option<Joined> {
-    let (mut set, links, offer) = Set::find(build_of(object))?;
+    let whole = |attached: &Links, offer: &Offer| {
+        let accounting = attached.iter().filter(|(program, _)| super::observer::is_accounting(program));
+        accounting.count() as u64 == offer.links
+    };
+    let (mut set, links, offer) = Set::find(build_of(object), whole)?;
     set.forget_the_dead();
     let membership = Membership::take(&set)?;
     Some(Joined { set, membership, links, offer })
+}
+
+/// Finds programs of this object file that some agent has loaded and nobody has attached.
+pub(crate) fn find_idle(object: &[u8], _turn: &Turn) -> Option<Set> {
+    // Whoever sees others' programs sees their links, too.
+    Set::find(build_of(object), |attached, _| attached.is_empty()).map(|(set, ..)| set)
 }

@@ -24,6 +24,7 @@ from iodyno.campaign.account import Account
 from iodyno.campaign.testbed import Testbed
 from iodyno.campaign.trial import carry_out
 from iodyno.core.experiment import Experiment, HostSpec, Windows, WorkloadSpec
+from iodyno.hosts.logins import AT_A_SERVER
 from iodyno.session.locate import find_agent
 
 SIMULATED = (100, 1000)
@@ -42,8 +43,41 @@ async def run(pairs: int) -> list[dict[str, object]]:
             options = stack.enter_context(_server())
             ways += [("ssh", count, options) for count in SSH]
         for access, count, options in ways:
-            rows.append(await _in_child(access, count, options))
+            row = await _in_child(access, count, options)
+            plain = await _plain(count, options) if access == "ssh" else None
+            rows.append({**row, "plain_ssh_s": plain})
     return rows
+
+
+async def _plain(count: int, options: dict[str, object]) -> float:
+    """Wall time of so many `ssh HOST true`, as many at a time as the lab has under way."""
+    known, key = f"UserKnownHostsFile={options['known_hosts_file']}", str(options["identity_file"])
+    words = [
+        "ssh",
+        "-F",
+        "none",
+        "-T",
+        "-o",
+        "BatchMode=yes",
+        "-o",
+        known,
+        "-i",
+        key,
+        "-p",
+        str(options["port"]),
+    ]
+    turns, began = asyncio.Semaphore(AT_A_SERVER), time.monotonic()
+
+    async def log_in() -> None:
+        async with turns:
+            child = await asyncio.create_subprocess_exec(
+                *words, str(options["to"]), "true", stdin=subprocess.DEVNULL
+            )
+            if await child.wait():
+                raise SystemExit("ssh to this machine itself fails")
+
+    await asyncio.gather(*(log_in() for _ in range(count)))
+    return round(time.monotonic() - began, 2)
 
 
 async def _in_child(access: str, count: int, options: dict[str, object]) -> dict[str, object]:

@@ -13,10 +13,11 @@ use crate::transport::Link;
 use crate::worker::counters::Cell;
 use crate::worker::Worker;
 
-/// chosen: a call with so many bytes or more is a turn of its own. Measured, 64 KiB x 32 between two CPUs against
-/// iperf3: 1.0 to 1.2 with the connections taking turns, 0.6 when each goes on until its socket is full, because
-/// megabytes in 32 socket buffers do not stay in the cache between the sender's copy and the receiver's.
-const LARGE_BYTES: u64 = 64 << 10;
+/// chosen: a call with so many bytes or more is a turn of its own: megabytes in many socket buffers do not stay in the
+/// cache between the sender's copy and the receiver's. Measured, Gbit/s with turns, and when each connection goes on until
+/// its socket is full: 64 KiB x 32 1.0 to 1.2 and 0.6 of iperf3; 32 KiB x 32 14.7 and 9.7, x 1000 17.1 and 7.2; 16 KiB x 32
+/// 7.9 and 7.4.
+const LARGE_BYTES: u64 = 16 << 10;
 /// chosen: bytes of smaller messages that one visit sends; mostly it ends before, when the socket's buffer is full. Measured,
 /// 1 KiB x 32: 0.8 of iperf3 with 64 KiB, 2.2 with 1 MiB; 8 KiB x 100, Gbit/s: 1.5 with 8 KiB, 3.1 with 128 KiB, 5.3 with
 /// 1 MiB, 7.6 with 4 MiB. Only behind what the window or pacing holds back are small messages joined to large segments; what

@@ -109,9 +109,9 @@ fn a_completion_of_a_send_without_a_copy_ends_no_pause() {
 #[test]
 fn a_reader_that_thinks_slows_the_sender_down_and_still_reads_everything() {
     for engine in ENGINES {
-        let mut sender = job(Role::Send, engine, 2, 20_000, 400);
+        let mut sender = job(Role::Send, engine, 2, 10_000, 400);
         sender.load.socket.send_buffer_bytes = Some(Bytes(50_000));
-        let mut receiver = job(Role::Receive, engine, 2, 20_000, 400);
+        let mut receiver = job(Role::Receive, engine, 2, 10_000, 400);
         receiver.application().think_ns = Nanos(20 * MS);
         receiver.load.socket.receive_buffer_bytes = Some(Bytes(50_000));
         let (sent, received) = run(&sender, &receiver);

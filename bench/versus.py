@@ -115,7 +115,9 @@ def run_ours(asked: Asked, more: Command = ()) -> Done:
         def agents() -> list[int]:
             # Looked for until both ends are there.
             if len(found) < 2:
-                found[:] = [pid for pid in descendants(process.pid) if _name_of(pid) == "iodyno-agent"]
+                found[:] = [
+                    pid for pid in descendants(process.pid) if _name_of(pid).startswith("iodyno-agent")
+                ]
             return found
 
         with Sampler(agents if asked.kind == "bulk" else tuple) as sampler:

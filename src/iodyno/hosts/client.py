@@ -26,7 +26,7 @@ _PART_BYTES = 256 << 10
 
 _COPY = (
     f"export LC_ALL=C; umask 077; echo {_MARK} step store;"
-    f' mkdir -p "$HOME/{_FOLDER}" && cd "$HOME/{_FOLDER}" || exit 1;'
+    f' test -d "$HOME" && mkdir -p "$HOME/{_FOLDER}" && cd "$HOME/{_FOLDER}" || exit 1;'
     # A copy that is cut off leaves nothing; one whose shell was killed is removed by a later one. By its age: a home may be that
     # of several hosts, whose processes are not seen here.
     ' trap "rm -f $name.$$" EXIT; trap "exit 1" HUP INT TERM PIPE;'

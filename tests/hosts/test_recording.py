@@ -138,7 +138,7 @@ def test_each_operation_of_a_device_is_recorded_once_whatever_segments_and_slots
         found = recording.device_rows(name, "read", most)
         assert len(found) <= most and sum(row.operations for row in found) == whole
         assert sum(row.times.count for row in found) == sum(sum(row.times.counts) for row in found) == whole
-        assert sum(row.bytes for row in found) >= 4096 * READS
+        assert sum(row.bytes for row in found) >= 4096 * (READS - recording.left_out())
     # The mode lies where the delay was planted: no read is faster, but for the width of a bucket.
     (row,) = recording.device_rows(name, "read", 1)
     middle, mean = row.times.quantile(0.5), row.times.mean

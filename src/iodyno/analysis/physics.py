@@ -43,8 +43,9 @@ READING_LEAST = 0.005
 OBSERVER_LEAST = 0.05
 """Share of a host's busy time that the instrument may take before it is said (chosen: costs are too high by no more)."""
 _COSTS = ("cpu_ns_per_kib", "cpu_ns_per_operation", "cpu_us_per_io")
-SPLIT_ERROR_POINTS = 0.01
-"""Standard error of a sampled line between user and system that is said (chosen: half of `SPLIT_POINTS`)."""
+SPLIT_ERROR_POINTS = 0.02
+"""Standard error of a sampled line between user and system that is said (chosen: `SPLIT_POINTS`, in which ways to tell them
+apart differ anyway)."""
 MANY_THREADS = 16
 """From so many threads a CPU on they wait for it between two writes, too."""
 LITTLE_TOLERANCE = 0.10

@@ -24,8 +24,10 @@ const STACK_BYTES: usize = 64 << 10;
 const LEAD: Nanos = Nanos(20_000_000);
 const LEAD_PER_WORKER_NS: u64 = 10_000;
 /// chosen: what has not come to rest this long after the load was to stop is given up: a flow of datagrams takes a second
-/// for its last answers and its last word, and several where others have the CPUs.
+/// for its last answers and its last word, and several where others have the CPUs; and longer by this for each worker: of
+/// six thousand threads on two busy CPUs the last one has its turn some seconds after the first.
 const GRACE: Nanos = Nanos(5_000_000_000);
+const GRACE_PER_WORKER_NS: u64 = 1_000_000;
 
 /// A load of one kind, for its threads.
 pub(crate) trait Work: Send + Sync {
@@ -192,8 +194,9 @@ fn supervise(work: &dyn Work, workers: Vec<JoinHandle<()>>) {
     }
     shared.release();
     workers.iter().for_each(|worker| worker.thread().unpark());
+    let grace = GRACE.plus(Nanos(GRACE_PER_WORKER_NS * workers.len() as u64));
     let due = start.plus(shared.load_ns);
-    shared.cancel.wait(Some(due.plus(GRACE)), || shared.all_finished());
+    shared.cancel.wait(Some(due.plus(grace)), || shared.all_finished());
     if shared.cancel.is_cancelled() {
         end(work, State::Stopped);
     } else if !shared.all_finished() {

@@ -30,8 +30,9 @@ may start apart; on a network that is slower than this, all looks are taken."""
 PROBED_AT_A_TIME = 16
 """Clocks looked at together. Chosen: what others answer meanwhile waits in the lab, and counts as time on the way; of 300
 at once the error is 80 times as large."""
-_REST_S = 15.0
-"""Time that a job may take after its windows to account for itself: the agent's own 3 s, and a busy host."""
+_REST_S = 30.0
+"""Time that a job may take after its windows to account for itself: the agent's own (5 s, and a millisecond for each of its
+threads), and a busy host."""
 _STALL_S = 2.0
 """No byte in records that are together this long, while the load goes on. Chosen: a lost packet and a lost repetition of it
 (0.2 and 0.4 s, Linux), or a host that others use, make shorter pauses, after which a load goes on."""

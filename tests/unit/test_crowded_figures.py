@@ -6,7 +6,7 @@ import itertools
 import re
 from dataclasses import replace
 
-from made_summary import summary
+from made_summary import around, summary
 
 from iodyno.analysis.factors import FactorLevels
 from iodyno.analysis.results import CampaignSummary
@@ -44,6 +44,18 @@ def test_more_lines_than_can_be_told_apart_take_further_panels() -> None:
     assert len(axes.draw(lines(8))) == 1
     # No mark leaves the axes, which begin at 62.
     assert min(float(x) for x in re.findall(r'class="hit" cx="([\d.]+)"', drawn[0])) >= 62
+
+
+def test_a_cost_of_nothing_at_one_of_the_points_is_drawn() -> None:
+    """Beside costs that are a thousandfold of each other: no logarithm of it is asked for."""
+    known = summary()
+    points = tuple(
+        replace(point, outcomes={"sut.cycles_per_kib": around(number and 10.0 ** (number % 4), "cycles/KiB")})
+        for number, point in enumerate(known.points)
+    )
+    drawn = cost_vs_factor.figure(replace(known, points=points))
+    assert drawn is not None and all(panel.y.kind == "linear" for panel in drawn.panels)
+    assert "nan" not in "".join(axes.draw(drawn))
 
 
 def scattered() -> CampaignSummary:

@@ -116,12 +116,12 @@ def estimates(summary: CampaignSummary, outcomes: dict[str, str], what: str) -> 
     if len(found) < 2:
         return ()
     highs = [max(e.estimate or 0.0, e.high or 0.0) for _, _, e in found]
-    lows = [e.estimate for _, _, e in found if e.estimate]
+    lows = [e.estimate or 0.0 for _, _, e in found]
     first = next(iter(outcomes))
     scale = scale_of(
         max(e.estimate or 0.0 for _, _, e in found), unit_of(first, (e for _, _, e in found)), first
     )
-    kind: Kind = "log" if lows and min(lows) > 0 and max(highs) / min(lows) > _LOG_FROM_Y else "linear"
+    kind: Kind = "log" if min(lows) > 0 and max(highs) / min(lows) > _LOG_FROM_Y else "linear"
     x_kind = _x_kind(along)
     shown = _shown(summary, along, outcomes)
     places = {level: _position(along, level, x_kind) for level in shown}

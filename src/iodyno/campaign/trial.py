@@ -67,7 +67,7 @@ async def carry_out(
         for flow in flows:
             await prepared.enter_async_context(flow.load.prepared(flow.testbed, flow.account, flow.asked))
         try:
-            await _load(flows, windows, on_metric)
+            await _load(flows, windows, on_metric, prepared)
         except TrialError as error:
             error.where = as_asked(error.where)
             if gone := await testbed.hosts.missing_device():
@@ -151,7 +151,12 @@ def _beside(
     )
 
 
-async def _load(flows: Sequence[_Flow], windows: Windows, on_metric: Callable[[Row], None]) -> None:
+async def _load(
+    flows: Sequence[_Flow],
+    windows: Windows,
+    on_metric: Callable[[Row], None],
+    prepared: contextlib.AsyncExitStack,
+) -> None:
     """Connections, start, load, results; and what the clocks, the start and the sockets make suspect."""
     main = flows[0]
     await main.testbed.mend_agents()
@@ -160,6 +165,8 @@ async def _load(flows: Sequence[_Flow], windows: Windows, on_metric: Callable[[R
     await adapters.get_ready(sources.values())
     for flow in flows:
         await flow.load.get_ready(flow.testbed, flow.account, flow.connections)
+    for flow in flows:
+        await prepared.enter_async_context(flow.load.held(flow.testbed, flow.account, flow.asked))
     connections = sum(flow.connections for flow in flows)
     slack_ns = _slack_ns(main.testbed) * (len(flows) + len(main.testbed.observers))
     slack_ns += _SLACK_PER_CONNECTION_NS * connections

@@ -101,7 +101,14 @@ class Load:
     async def prepared(
         self, testbed: Testbed, account: Account, settings: Mapping[str, Level]
     ) -> AsyncIterator[None]:
-        """Hold ready what a trial needs. Raises TrialError and PreflightError."""
+        """Hold ready what the load needs to open. Raises TrialError and PreflightError."""
+        yield
+
+    @contextlib.asynccontextmanager
+    async def held(
+        self, testbed: Testbed, account: Account, settings: Mapping[str, Level]
+    ) -> AsyncIterator[None]:
+        """Hold what the load has opened as it is to be while it runs. Raises TrialError."""
         yield
 
     async def get_ready(self, testbed: Testbed, account: Account, connections: int) -> None:

@@ -58,12 +58,12 @@ class StorageLoad(Load):
         return clients.targets_of(testbed, settings)
 
     @contextlib.asynccontextmanager
-    async def prepared(
+    async def held(
         self, testbed: Testbed, account: Account, settings: Mapping[str, Level]
     ) -> AsyncIterator[None]:
         """Hold the device to its limit, and the server's page cache to what is asked for."""
         with held_device.throttled(testbed, account, settings):
-            async with server_cache.prepared(testbed, account, settings):
+            async with server_cache.held(testbed, account, settings):
                 yield
 
     async def get_ready(self, testbed: Testbed, account: Account, connections: int) -> None:

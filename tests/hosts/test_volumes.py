@@ -182,10 +182,11 @@ def test_files_of_a_client_are_on_its_part(folder: Path) -> None:
     assert not left(before)
 
 
+@pytest.mark.parametrize("level", ["nbd", "nfs"])
 def test_the_page_cache_of_a_server_is_made_and_proved_for_several_clients(
-    tmp_path: Path, folder: Path
+    level: str, tmp_path: Path, folder: Path
 ) -> None:
-    if why := table.unavailable("nbd"):
+    if why := table.unavailable(level):
         pytest.skip(why)
     experiment = parse_experiment(
         experiment_text(
@@ -193,7 +194,7 @@ def test_the_page_cache_of_a_server_is_made_and_proved_for_several_clients(
                 "name": "served",
                 "hosts": {"client": {"access": "netns", "count": 2}},
                 "workload": {
-                    **{"kind": "disk", "hosts": "client", "volume": "nbd", "working_set": "8MiB"},
+                    **{"kind": "disk", "hosts": "client", "volume": level, "working_set": "8MiB"},
                     **{"direct": "on", "volume_folder": str(folder)},
                 },
                 "factors": {
@@ -284,6 +285,52 @@ def test_a_personality_works_on_a_volume_of_each_client(tmp_path: Path, folder: 
         received = trial.hosts["client-1"].growth("roles", "role.received_bytes", "role=server")
         assert received is not None and received > calls["fsync"].operations * (16 << 10) / 2
     assert not left(before)
+
+
+READING = """
+set $readers=2
+eventgen rate=16
+define fileset name=set,path=/set,entries=16,dirwidth=20,size=1m,prealloc=100,reuse
+define process name=streams {
+  thread name=read,memsize=1m,instances=$readers {
+    flowop openfile name=open,filesetname=set,fd=1,directio
+    flowop readwholefile name=stream,fd=1,iosize=128k
+    flowop closefile name=close,fd=1
+    flowop eventlimit name=pace
+  }
+}
+"""
+"""No more than a round a second, so that the cache is looked at often enough."""
+
+
+def test_what_a_personality_reads_is_in_the_page_cache_of_the_server_or_not(
+    tmp_path: Path, folder: Path
+) -> None:
+    if why := table.unavailable("nfs"):
+        pytest.skip(why)
+    workload = {"kind": "files", "hosts": "client", "program": READING, "volume_folder": str(folder)}
+    keys = {
+        "name": "reading",
+        "hosts": {"client": {"count": 2, "access": "netns"}},
+        "workload": {**workload, "volume": "nfs", "volume_size": "32MiB"},
+        "factors": {"server_cached": ["no", "yes"]},
+        "design": {"replicates": 1},
+        "windows": {"warm_up": "0s", "measured": "500ms", "interval": "100ms"},
+        "limits": {"retries": 1, "background_window": "100ms", "background": 1.0},
+        "profile": "off",
+    }
+    experiment = parse_experiment(experiment_text(keys), environment={})
+    outcome = asyncio.run(run(experiment, tmp_path))
+    dataset = read_dataset(outcome.folder)
+    shares = {
+        str(trial.settings["server_cached"]): cache.share_from_server_cache(trial)
+        for trial in dataset.trials
+        if trial.finished
+    }
+    uncached, cached = shares["no"], shares["yes"]
+    assert uncached is not None and uncached < cache.SHARE
+    assert cached is not None and cached > 1 - cache.SHARE
+    assert [program.threads for program in programs_of(dataset)] == [2, 2]
 
 
 def test_a_stream_that_comes_round_is_uncached_again(tmp_path: Path, folder: Path) -> None:

@@ -175,8 +175,8 @@ def asked(count: int, factors: Mapping[str, Any], **settings: Any) -> Any:
         ),
         (
             1,
-            {"volume": "nfs", "server_cached": "no"},
-            "invalid value for workload.volume: nfs with server_cached: no; expected nbd",
+            {"target": "file.dat", "server_cached": "no"},
+            "invalid value for workload.volume: none with server_cached: no; expected iscsi, nbd, nfs",
         ),
         (
             1,

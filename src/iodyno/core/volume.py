@@ -36,7 +36,7 @@ MOST_CLIENTS = 60
 """Clients that one server has addresses for."""
 
 MAY_KEEP_NOTHING = frozenset({"nbd"})
-"""Levels whose server can be told to keep nothing in its page cache (`server_cached: no`)."""
+"""Levels whose server can be told to keep nothing of what it reads in its page cache (`server_cached: no`)."""
 
 MAY_BE_SLOWER = frozenset({"nbd"})
 """Levels whose server can be told to take longer for each read and write (`device_delay`)."""
@@ -65,7 +65,8 @@ class VolumeKind:
         if level is None:
             return None
         with_files = settings.get("work") == CREATE_FILES or "volume_size" in settings
-        return cls(str(level), settings.get("server_cached") == "no", with_files)
+        keeps_nothing = settings.get("server_cached") == "no" and level in MAY_KEEP_NOTHING
+        return cls(str(level), keeps_nothing, with_files)
 
     @property
     def beside(self) -> tuple[str, ...]:

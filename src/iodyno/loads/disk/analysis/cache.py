@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from iodyno.core.volume import SERVER
 from iodyno.core.warnings import Warning, WarningCode
+from iodyno.loads.files.core.attributes import READS
 
 if TYPE_CHECKING:
     from iodyno.analysis.host_data import HostData
@@ -60,11 +61,17 @@ def share_from_server_cache(trial: Trial) -> float | None:
     read = sum(
         counts.bytes
         for client in trial.clients.values()
+        for name in _read_classes(client)
         for record in client.records
-        if record.window != _DRAIN
-        and (counts := client.classes.get("read", {}).get(record.index)) is not None
+        if record.window != _DRAIN and (counts := client.classes.get(name, {}).get(record.index)) is not None
     )
     return None if given is None or not read else 1 - given / read
+
+
+def _read_classes(client: HostData) -> list[str]:
+    """Classes of operations that read: of a file program those of its flowops."""
+    files = (client.manifest.get("result") or {}).get("files") or {}
+    return ["read", *(flowop["class"] for flowop in files.get("flowops", ()) if flowop["call"] in READS)]
 
 
 def _given_by_server(trial: Trial) -> int | None:

@@ -8,7 +8,7 @@ from typing import Any
 from iodyno.core.experiment import WorkloadSpec
 from iodyno.core.factor import Factor
 from iodyno.core.invalid import found, invalid
-from iodyno.core.volume import CREATE_FILES, FOR_MANY, MAY_BE_SLOWER, MAY_KEEP_NOTHING, MOST_CLIENTS
+from iodyno.core.volume import CREATE_FILES, FOR_MANY, MAY_BE_SLOWER, MOST_CLIENTS
 from iodyno.core.workload import Workload
 from iodyno.formats import experiment_model as model
 from iodyno.formats.factor_points import points, varied_at
@@ -72,6 +72,7 @@ def check(reading: Reading, workload: WorkloadSpec, factors: Mapping[str, Factor
         reading.note_missing(("workload",), "volume", f"what is to be slower: {', '.join(MAY_BE_SLOWER)}")
     elif not workload.own and "target" not in given and not reading.has(("workload", "target")):
         reading.note_missing(("workload",), "target", "the file or device that is read and written")
+    check_server_cache(reading, workload, factors)
     for name, text in disk_parameters.mistakes_of(workload.settings, varied | own):
         reading.note(("workload", name), text)
     _check_points(reading, workload, factors)
@@ -156,17 +157,28 @@ def _check_volume(
     ):
         many = ", ".join(sorted(FOR_MANY))
         reading.note(where, f"invalid value: {', '.join(alone)} with work: {CREATE_FILES}; expected {many}")
-    asked_levels = {workload.settings.get("server_cached"), *_levels(factors, "server_cached")}
-    wrong = {"no": levels - MAY_KEEP_NOTHING, "yes": levels - FOR_MANY}
-    for asked in sorted(str(each) for each in asked_levels if each in wrong and wrong[str(each)]):
-        allowed = ", ".join(sorted(MAY_KEEP_NOTHING if asked == "no" else FOR_MANY))
-        found_levels = ", ".join(sorted(wrong[asked]))
-        reading.note(where, f"invalid value: {found_levels} with server_cached: {asked}; expected {allowed}")
     if "device_delay" in given and (others := sorted(levels - MAY_BE_SLOWER)):
         allowed = ", ".join(sorted(MAY_BE_SLOWER))
         reading.note(where, f"invalid value: {', '.join(others)} with device_delay; expected {allowed}")
     if "working_set" not in given:
         reading.note_missing(("workload",), "working_set", "the size of the volume, such as 256MiB")
+
+
+def check_server_cache(reading: Reading, workload: WorkloadSpec, factors: Mapping[str, Factor]) -> None:
+    """Note where a page cache of a server is asked for and no server is there."""
+    asked_levels = {workload.settings.get("server_cached"), *_levels(factors, "server_cached")}
+    asked = ", ".join(sorted(str(each) for each in asked_levels if each in ("yes", "no")))
+    levels = {
+        str(level or "none") for level in (workload.settings.get("volume"), *_levels(factors, "volume"))
+    }
+    if "volume" not in workload.settings and (levels != {"none"} or reading.has(("factors", "volume"))):
+        levels.discard("none")
+    if asked and (without := sorted(levels - FOR_MANY)):
+        where = ("factors", "volume") if reading.has(("factors", "volume")) else ("workload", "volume")
+        many = ", ".join(sorted(FOR_MANY))
+        reading.note(
+            where, f"invalid value: {', '.join(without)} with server_cached: {asked}; expected {many}"
+        )
 
 
 def outcomes_of(workload: WorkloadSpec, usual: tuple[str, ...] = ()) -> tuple[str, ...]:

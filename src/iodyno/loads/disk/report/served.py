@@ -80,16 +80,24 @@ def _row(
     name = point.labels[VARIANT] if alone else place_name(point, layout.factors) or point.id
     times = [_cell(point, f"service_time_{quantile}_ns") for quantile in ("p50", "p99")]
     moved, rate = _cell(point, "bytes_per_s"), _cell(point, "iops")
-    if settings.get("work") == CREATE_FILES and (program := _program(summary, point)):
+    threads, program = int(settings.get("workers", 1)), _program(summary, point)
+    if settings.get("work") == CREATE_FILES and program:
         created = next(flowop for flowop in program.flowops if flowop.call == "createfile")
         rate = Cell(with_interval(created.rate_per_s), "files made, written, closed and removed")
         times = [
             Cell(with_interval(found), "of making the file alone")
             for found in (created.p50_ns, created.p99_ns)
         ]
+    elif program:
+        threads = program.threads
+        most = max(program.flowops, key=lambda flowop: flowop.bytes)
+        rate, *times = (
+            Cell(with_interval(found), f"of the flowop {most.name} ({most.call}), which moves the most bytes")
+            for found in (most.rate_per_s, most.p50_ns, most.p99_ns)
+        )
     return (
         Cell(name),
-        Cell(str(taking_part * int(settings.get("workers", 1)))),
+        Cell(str(taking_part * threads)),
         moved,
         rate,
         *times,

@@ -17,9 +17,8 @@ from iodyno.analysis.interval import NOT_NEGATIVE, estimate
 from iodyno.analysis.trial import Trial
 from iodyno.core.outcome import Estimate
 from iodyno.loads.disk.analysis import classes
+from iodyno.loads.files.core.attributes import READS, WRITES
 
-READS = ("read", "readwholefile")
-WRITES = ("write", "appendfile", "appendfilerand", "writewholefile", "aiowrite")
 NO_OPERATION = (
     "hog", "delay", "block", "wakeup", "semblock", "sempost", "eventlimit", "opslimit", "iopslimit", "bwlimit",
     "finishoncount", "finishonbytes", "composite",
@@ -61,10 +60,13 @@ class Together:
 
 @dataclass(frozen=True)
 class FoundProgram:
-    """Results of the program at one point over all its finished trials. `elapsed_ns`: mean, from the start to the last flowop."""
+    """Results of the program at one point over all its finished trials. `threads` are those of a client; `elapsed_ns` is a mean,
+    from the start to the last flowop.
+    """
 
     labels: Mapping[str, str]
     trials: int
+    threads: int
     clients: tuple[str, ...]
     ends: tuple[str, ...]
     elapsed_ns: float
@@ -104,6 +106,7 @@ def _program(dataset: Dataset, trials: Sequence[Trial]) -> FoundProgram:
     return FoundProgram(
         labels_of(dataset, trials[0].levels),
         len(trials),
+        int(trials[0].settings.get("connections", 1)),
         tuple(accounts_of(trials[0])),
         tuple(dict.fromkeys(_end(account) for account in accounts)),
         elapsed_ns,

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from iodyno.loads.files.core.attributes import FLOWOPS
+from iodyno.loads.files.core.attributes import FLOWOPS, READS, WRITES
 from iodyno.loads.files.core.bound import Files, Flowop
 
 SECTOR_BYTES = 512
 """Least unit of lengths with O_DIRECT (open(2)); a device may ask for a larger one."""
-_READS = ("read", "readwholefile")
-_WRITES = ("write", "writewholefile", "appendfile", "appendfilerand", "aiowrite")
 _OPENS = ("openfile", "createfile")
 
 
@@ -28,7 +26,7 @@ def refuse_impossible(flowops: Iterable[Flowop], files: Mapping[str, Files]) -> 
         opens = opens or (flowop if named is not None else last)
         if named is not None and fd is None:
             last = flowop
-        if flowop.kind in _READS or flowop.kind in _WRITES:
+        if flowop.kind in READS or flowop.kind in WRITES:
             _check_length(flowop, opens)
             of = files.get(str(opens.options.get("filename"))) if opens is not None else None
             _check_direction(flowop, of)
@@ -55,7 +53,7 @@ def _check_length(flowop: Flowop, opens: Flowop | None) -> None:
 def _check_direction(flowop: Flowop, of: Files | None) -> None:
     if of is None:
         return
-    for wrong, kinds, word in ((of.write_only, _READS, "writeonly"), (of.read_only, _WRITES, "readonly")):
+    for wrong, kinds, word in ((of.write_only, READS, "writeonly"), (of.read_only, WRITES, "readonly")):
         if wrong and flowop.kind in kinds:
             raise flowop.place.error(
                 f"{flowop.kind} {flowop.name} of {of.name}, which is {word} (line {of.place.line}), "

@@ -81,6 +81,10 @@ FLOWOPS: Mapping[str, FlowopKind] = {
 }
 """Every flowop of Filebench 1.5-alpha3, and renamefile, which it has not."""
 
+READS = ("read", "readwholefile")
+WRITES = ("write", "appendfile", "appendfilerand", "writewholefile", "aiowrite")
+"""Flowops that read, and that write."""
+
 OLDER_FLOWOPS: Mapping[str, str] = {"limit": "eventlimit", "semwait": "semblock", "flush": "fsyncset"}
 """Names that flowops had before."""
 

@@ -46,7 +46,7 @@ WORKLOAD = Workload(
             for p in disk_parameters.PARAMETERS
             if p.name == "volume"
         ),
-        *(p for p in disk_parameters.PARAMETERS if p.name == "volume_folder"),
+        *(p for p in disk_parameters.PARAMETERS if p.name in ("volume_folder", "server_cached")),
         Parameter(
             "volume_size",
             "size",

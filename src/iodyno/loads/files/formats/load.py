@@ -40,6 +40,7 @@ class FilesLoad(StorageLoad):
     def check(self, reading: Reading, workload: WorkloadSpec, factors: Mapping[str, Factor]) -> None:
         """Check that the personality means something at the points."""
         program_section.check(reading, workload, factors)
+        section.check_server_cache(reading, workload, factors)
 
     def usual_outcomes(self, workload: WorkloadSpec) -> tuple[str, ...]:
         """Return the outcomes that are worth showing where the file names none."""

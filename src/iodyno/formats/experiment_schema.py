@@ -19,9 +19,29 @@ from iodyno.formats.experiment_model import (
     WindowsSection,
     sections_of,
 )
-from iodyno.formats.section_values import HOST_NAME, RANGE_SCHEMA, Json, Section
+from iodyno.formats.section_values import HOST_NAME, MAX_LEVELS, RANGE_SCHEMA, Json, Section
 from iodyno.loads.base.formats import load_named
 from iodyno.loads.base.workloads import WORKLOADS
+
+_VARIABLE: Json = {
+    "type": ["string", "number", "boolean"],
+    "description": "A variable of the profile or personality.",
+}
+_LEVELS: Json = {"type": "array", "minItems": 1, "maxItems": MAX_LEVELS, "items": _VARIABLE}
+_FACTOR: Json = {
+    "anyOf": [
+        _LEVELS,
+        {
+            "type": "object",
+            "required": ["levels"],
+            "properties": {
+                "levels": _LEVELS,
+                "together": {"type": "object", "additionalProperties": _LEVELS},
+            },
+            "additionalProperties": False,
+        },
+    ]
+}
 
 
 def experiment_schema() -> Json:
@@ -61,9 +81,9 @@ def experiment_schema() -> Json:
     factor_sections = {name: sections_of(workload)[1] for name, workload in WORKLOADS.items()}
     factors = any_of(factor_sections)
     loads = {name: load_named(name) for name in WORKLOADS}
-    known = any_of({n: section for n, section in factor_sections.items() if not loads[n].extends_schema})
+    own = [name for name, load in loads.items() if load.own_names]
+    known = any_of({n: section for n, section in factor_sections.items() if n not in own})
     workloads = any_of(workload_sections)
-    (extends,) = (name for name, load in loads.items() if load.extends_schema)
     tunable_sections.add_to_schema(definitions)
     for name in factor_sections:
         for definition in list(definitions):
@@ -118,6 +138,10 @@ def experiment_schema() -> Json:
     definitions["quick"] = quick
     for load in loads.values():
         load.add_to_schema(definitions)
+    for name in own:
+        definitions[f"{name}_workload"]["additionalProperties"] = _VARIABLE
+        definitions[f"{name}_factors"]["additionalProperties"] = _FACTOR
+        definitions[f"{name}_together"]["additionalProperties"] = _LEVELS
     top["properties"]["quick"] = {
         "$ref": "#/$defs/quick",
         "description": top["properties"]["quick"]["description"],
@@ -126,7 +150,7 @@ def experiment_schema() -> Json:
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": "urn:iodyno:experiment",
         **top,
-        "if": {"properties": {"workload": {"properties": {"kind": {"const": extends}}}}},
+        "if": {"properties": {"workload": {"properties": {"kind": {"enum": own}}}}},
         "else": {"properties": {"factors": known}},
         "title": "iodyno experiment",
         "description": "The question as one file: hosts, workload, factors, outcomes, design.",

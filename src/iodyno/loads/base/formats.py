@@ -18,8 +18,8 @@ from iodyno.loads.disk.core.outcomes import ONLY_OF_DISKS
 
 class Load:
     """Parts of an experiment file that each load fills. `outcomes`: names of those that it may have. `beside`: it may run beside
-    another, as it lasts as long as the windows. `own_names`: its parameters may have any name, so that none names a trace.
-    `extends_schema`: the JSON Schema allows such names. `due_by_rate`: nothing is due at a time where no rate is set.
+    another, as it lasts as long as the windows. `own_names`: its parameters may have any name, so that none names a trace, and
+    the JSON Schema allows all. `due_by_rate`: nothing is due at a time where no rate is set.
     """
 
     outcomes: frozenset[str] = (
@@ -27,7 +27,6 @@ class Load:
     )
     beside = False
     own_names = False
-    extends_schema = False
     due_by_rate = True
 
     def keys(self, workload: Workload) -> dict[str, Any]:

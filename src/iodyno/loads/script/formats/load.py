@@ -19,29 +19,11 @@ from iodyno.loads.base.formats import Load
 from iodyno.loads.script.formats import section
 from iodyno.loads.script.uperf import points
 
-_VARIABLE: values.Json = {"type": ["string", "integer"], "description": "A variable of the profile."}
-_LEVELS: values.Json = {"type": "array", "minItems": 1, "maxItems": values.MAX_LEVELS, "items": _VARIABLE}
-_FACTOR: values.Json = {
-    "anyOf": [
-        _LEVELS,
-        {
-            "type": "object",
-            "required": ["levels"],
-            "properties": {
-                "levels": _LEVELS,
-                "together": {"type": "object", "additionalProperties": _LEVELS},
-            },
-            "additionalProperties": False,
-        },
-    ]
-}
-
 
 class ScriptLoad(Load):
     """Parts of a script, which lasts as long as it does, and names its protocols itself."""
 
     own_names = True
-    extends_schema = True
     due_by_rate = False
 
     def keys(self, workload: Workload) -> dict[str, Any]:
@@ -49,11 +31,6 @@ class ScriptLoad(Load):
         return {
             "profile": (Annotated[str, values.PROFILE], Field(description="The profile, as uperf has it.")),
         }
-
-    def add_to_schema(self, definitions: dict[str, Any]) -> None:
-        """Allow the names of a profile's variables, which are its own."""
-        definitions["script_workload"]["additionalProperties"] = _VARIABLE
-        definitions["script_factors"]["additionalProperties"] = _FACTOR
 
     def read(self, reading: Reading, kind: str, written: Any, path: Path) -> WorkloadSpec | None:
         """Return the workload with its script, when it can be read; what cannot is noted."""

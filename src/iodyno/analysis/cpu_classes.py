@@ -227,10 +227,20 @@ def sum_over_cpus(reading: Reading, cpus: Sequence[int], metrics: Iterable[str])
     return float(found) if labels else None
 
 
-def of_one_cpu(reading: Reading, cpu: int) -> tuple[int, dict[str, float]] | None:
-    """Span in ns and exact classes of one CPU, the load's undivided; None when a class is missing."""
-    found = _exact(0, reading, (cpu,))
-    return None if found is None else (reading.span_ns, {**found.classes, "app": found.app_ns})
+def by_cpu(reading: Reading, metrics: Iterable[str], *needed: str) -> dict[int, int]:
+    """Nanoseconds in `metrics` of sensor `cpu_exact` on each accounted CPU that has all that is `needed`, vectors
+    summed.
+    """
+    labels = set(reading.values.of(EXACT["idle"]))
+    for metric in needed:
+        labels &= set(reading.values.of(metric))
+    found = {_cpu_and_vector(label)[0]: 0 for label in labels}
+    for metric in metrics:
+        for label, value in reading.values.of(metric).items():
+            cpu, _ = _cpu_and_vector(label)
+            if cpu in found:
+                found[cpu] += value
+    return found
 
 
 def ratio(trial: Trial, name: str, accounting: Accounting, *classes: str) -> Measured:
@@ -330,15 +340,21 @@ def _standard_error(hits: float, samples: float) -> float:
     return math.sqrt(share * (1 - share) / (samples + 4))
 
 
+EXACT = {
+    name: f"exact.{metric}_ns"
+    for name, metric in (("app", "app"), ("irq", "hardirq"), ("other", "other"), ("idle", "idle"))
+}
+"""Classes that each accounted CPU has, by name."""
+
+
 def _exact(index: int, reading: Reading, cpus: Sequence[int]) -> Spent | None:
     """The classes of sensor `cpu_exact`, without the line between user and system."""
-    sums = {
-        name: sum_over_cpus(reading, cpus, (f"exact.{metric}_ns",))
-        for name, metric in (("app", "app"), ("irq", "hardirq"), ("other", "other"), ("idle", "idle"))
-    }
-    if reading.span_ns <= 0 or any(value is None for value in sums.values()):
-        return None
-    known = {name: value for name, value in sums.items() if value is not None}
+    labels, known = [f"cpu={cpu}" for cpu in cpus], {}
+    for name, metric in EXACT.items():
+        value = reading.values.sum_of(metric, labels) if labels and reading.span_ns > 0 else None
+        if value is None:
+            return None
+        known[name] = float(value)
     app = known.pop("app")
     # A vector that did not run has no value.
     soft = sum(value for _, value in softirqs(reading, cpus))

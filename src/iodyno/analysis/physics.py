@@ -304,12 +304,17 @@ def _split(host: HostData, trial: Trial) -> Iterator[Warning]:
 
 def _exact_split(host: HostData, trial: Trial) -> Iterator[Warning]:
     """Classes that were timed at every switch sum to wall time, and have as much idle time as /proc/stat."""
+    timed = tuple(cpu_classes.EXACT.values())
+    found = [
+        (reading.span_ns, cpu_classes.by_cpu(reading, (*timed, "exact.softirq_ns"), *timed))
+        for reading in host.measured_readings(CPU_EXACT)
+        if reading.span_ns > 0
+    ]
     for cpu in host.cpus:
-        found = [one for r in host.measured_readings(CPU_EXACT) if (one := cpu_classes.of_one_cpu(r, cpu))]
-        whole = sum(span for span, _ in found)
+        whole = sum(span for span, by_cpu in found if cpu in by_cpu)
         if not whole:
             continue
-        off = sum(sum(classes.values()) for _, classes in found) / whole - 1
+        off = sum(by_cpu.get(cpu, 0) for _, by_cpu in found) / whole - 1
         if abs(off) > EXACT_SPLIT:
             text = f"{host.name}: exact classes of CPU {cpu} sum to {1 + off:.2%}: the split is unreliable"
             yield Warning(WarningCode.SPLIT_UNRELIABLE, text, trial.name)

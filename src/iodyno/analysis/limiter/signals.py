@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import wraps
 
 from iodyno.analysis import arrivals, datagrams
+from iodyno.analysis.cpu_classes import by_cpu
 from iodyno.analysis.host_data import HostData
 from iodyno.analysis.observer import looked
 from iodyno.analysis.readings import Reading
@@ -135,22 +136,6 @@ def nothing(view: View) -> Signal:
 # CPU time
 
 
-def _exact_by_cpu(reading: Reading, cpu: int, metrics: Sequence[str]) -> float | None:
-    """Nanoseconds of a CPU in classes of `cpu_exact`, vectors summed; None when the CPU was not accounted."""
-    label = f"cpu={cpu}"
-    if ("exact.idle_ns", label) not in reading.values:
-        return None
-    of_cpu = f"{label},"
-    return float(
-        sum(
-            value
-            for metric in metrics
-            for at, value in reading.values.of(metric).items()
-            if at == label or at.startswith(of_cpu)
-        )
-    )
-
-
 def _has_exact(view: View) -> bool:
     return any(
         ("exact.idle_ns", f"cpu={cpu}") in reading.values
@@ -172,8 +157,8 @@ def _cpu_share(
     if _has_exact(view):
 
         def of_exact(reading: Reading) -> float | None:
-            spent = [_exact_by_cpu(reading, cpu, exact) for cpu in host.cpus]
-            known = [part / reading.span_ns for part in spent if part is not None]
+            spent = by_cpu(reading, exact)
+            known = [spent[cpu] / reading.span_ns for cpu in host.cpus if cpu in spent]
             return pick(known) if known else None
 
         return grown(host, "cpu_exact", of_exact)

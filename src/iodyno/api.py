@@ -201,6 +201,7 @@ def rr(
         "size": size,
         "response_size": response_size,
         "transport": "tcp",
+        "engine": "epoll",
         **parameters,
     }
     keys = quick.rr(_written(levels), seconds=seconds, to=to, clients=clients, repeat=repeat, sensors=sensors)

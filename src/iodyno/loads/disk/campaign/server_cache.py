@@ -15,19 +15,20 @@ import contextlib
 import ctypes
 import mmap
 import os
+import re
 from collections.abc import AsyncIterator, Mapping
+from functools import reduce
+from operator import and_
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 from iodyno.campaign.account import Account
 from iodyno.campaign.testbed import Testbed
 from iodyno.core.errors import TrialError
 from iodyno.core.workload import Level
 
-if TYPE_CHECKING:
-    import numpy as np
-
-_LIBC, _POINTER = ctypes.CDLL(None, use_errno=True), ctypes.c_void_p
+_LIBC = ctypes.CDLL(None, use_errno=True)
+_LEAST_BIT = bytes(value & 1 for value in range(256))
+"""Of what mincore(2) says of a page; the others are reserved."""
 _CHUNK = 4 << 20
 _LOOK_EVERY_S = 0.4
 """Chosen: a look takes 10 ms of a CPU for each GiB of the image, and what was read at random counts as uncached only as long as
@@ -78,7 +79,7 @@ async def _keep_out(pages: _Pages, over: asyncio.Event) -> None:
             await asyncio.wait_for(over.wait(), _LOOK_EVERY_S)
             return
         now = await asyncio.to_thread(pages.resident)
-        await asyncio.to_thread(pages.give_up, before & now)
+        await asyncio.to_thread(pages.give_up, before, now)
         before = now
 
 
@@ -89,31 +90,29 @@ class _Pages:
         self._file = os.open(path, os.O_RDONLY)
         try:
             self.size_bytes = os.fstat(self._file).st_size
-            self._mapped = mmap.mmap(self._file, self.size_bytes, mmap.MAP_SHARED, mmap.PROT_READ)
+            # A copy, of which no page is ever made: what is mapped for reading alone has no address in Python.
+            self._mapped = mmap.mmap(self._file, self.size_bytes, access=mmap.ACCESS_COPY)
+            self._begin = ctypes.c_char.from_buffer(self._mapped)
         except BaseException:
             os.close(self._file)
             raise
 
     def close(self) -> None:
         """Let go of the file."""
+        del self._begin
         self._mapped.close()
         os.close(self._file)
 
-    def resident(self) -> np.ndarray[Any, np.dtype[np.bool_]]:
-        """Return for each page whether it is there."""
-        import numpy as np
-
-        told = np.zeros(-(-self.size_bytes // mmap.PAGESIZE), np.uint8)
-        begin = np.frombuffer(self._mapped, np.uint8).ctypes.data
-        if _LIBC.mincore(
-            ctypes.c_void_p(begin), ctypes.c_size_t(self.size_bytes), told.ctypes.data_as(_POINTER)
-        ):
+    def resident(self) -> bytes:
+        """Return for each page whether it is there: 1, or 0."""
+        told = (ctypes.c_ubyte * -(-self.size_bytes // mmap.PAGESIZE))()
+        if _LIBC.mincore(ctypes.byref(self._begin), ctypes.c_size_t(self.size_bytes), told):
             raise OSError(ctypes.get_errno(), "mincore")
-        return (told & 1).astype(bool)
+        return bytes(told).translate(_LEAST_BIT)
 
     def resident_bytes(self) -> int:
         """Return how many bytes are there."""
-        return min(int(self.resident().sum()) * mmap.PAGESIZE, self.size_bytes)
+        return min(self.resident().count(1) * mmap.PAGESIZE, self.size_bytes)
 
     def read(self) -> None:
         """Bring all of it there."""
@@ -128,10 +127,11 @@ class _Pages:
         os.fsync(self._file)
         os.posix_fadvise(self._file, 0, 0, os.POSIX_FADV_DONTNEED)
 
-    def give_up(self, pages: np.ndarray[Any, np.dtype[np.bool_]]) -> None:
-        """Have none of these pages there."""
-        import numpy as np
-
-        edges = np.flatnonzero(np.diff(np.concatenate(([False], pages, [False])))) * mmap.PAGESIZE
-        for begin, end in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True):
+    def give_up(self, *looks: bytes) -> None:
+        """Have none of the pages there that were at each of these looks."""
+        every = reduce(and_, (int.from_bytes(look, "little") for look in looks)).to_bytes(
+            len(looks[0]), "little"
+        )
+        for found in re.finditer(b"\x01+", every):
+            begin, end = (place * mmap.PAGESIZE for place in found.span())
             os.posix_fadvise(self._file, begin, end - begin, os.POSIX_FADV_DONTNEED)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from errno import EACCES, EADDRINUSE, EPERM
 from os import strerror
@@ -46,6 +46,8 @@ _TEST_NS = 100_000_000
 _TEST_HERE_NS = 20_000_000
 """Time for which data is sent in a test, less between hosts of the lab's machine (chosen: thousands of messages)."""
 
+_FULL_BYTES = 64 << 10
+"""Bytes of a message that fills packets of any MTU."""
 _NO_RIGHT = (strerror(EPERM), strerror(EACCES))
 """Messages of the kernel to whoever may not set a tunable."""
 _NOT_MET = ("cannot connect", "cannot listen")
@@ -310,14 +312,35 @@ async def data(testbed: Testbed, settings: Mapping[str, Level]) -> Line:
         await testbed.in_time(test)
     except TrialError as error:
         what = f"{sender} cannot send data to {receiver}: {error.what}"
-        raise NoDataError(what, where=error.where, advice=_way_of_data(testbed, error)) from error
+        raise NoDataError(what, where=error.where, advice=_way_of_data(testbed, settings, error)) from error
     took_ms = (time.monotonic_ns() - began_ns) / 1e6
     text = f"{sender} sent {mib(moved)} to {receiver} in a test of {took_ms:.0f} ms"
     return line("data", True, text)[0]
 
 
-def _way_of_data(testbed: Testbed, error: TrialError) -> str:
+async def full_packets(testbed: Testbed, points: Iterable[Mapping[str, Level]]) -> list[Line]:
+    """Check that full packets pass at each MTU that the points ask for: of requests both ways. Raises NoDataError."""
+    lines: list[Line] = []
+    tried = []
+    for point in points:
+        mtus = _mtus_of(point)
+        if not mtus or mtus in tried or point.get("transport", "tcp") not in ("tcp", "tls"):
+            continue
+        tried.append(mtus)
+        full = {n: max(int(point[n]), _FULL_BYTES) for n in ("size", "response_size") if n in point}
+        lines.append(await data(testbed, {**point, **full}))
+    return lines
+
+
+def _mtus_of(point: Mapping[str, Level]) -> dict[str, Level]:
+    return {name: level for name, level in point.items() if name.endswith(".mtu")}
+
+
+def _way_of_data(testbed: Testbed, settings: Mapping[str, Level], error: TrialError) -> str:
     """Return advice where the ends do not meet: the lab starts both, so that mostly it is the address of a host elsewhere."""
+    if error.code == "stalled" and (mtus := _mtus_of(settings)):
+        asked = ", ".join(f"{name} {level}" for name, level in mtus.items())
+        return f"with {asked} no full packet arrives: give what lies between the hosts that MTU too, or take a smaller one"
     sender, receiver = testbed.experiment.workload.sender, testbed.experiment.workload.receiver
     spec, taken = testbed.experiment.hosts[receiver], strerror(EADDRINUSE) in error.what
     if spec.access != "ssh" or taken or not any(words in error.what for words in _NOT_MET):

@@ -48,8 +48,9 @@ class HostsLoad(Load):
     async def test(
         self, testbed: Testbed, settings: Settings, own: Settings, note: Callable[[Warning], None]
     ) -> list[Line]:
-        """Send data from every sender to its receivers, for a moment."""
-        return [await preflight.data(testbed, testbed.experiment.settings(settings[0]))]
+        """Send data from every sender to its receivers, for a moment; in full packets at each MTU that is asked for."""
+        points = [testbed.experiment.settings(point) for point in settings]
+        return [await preflight.data(testbed, points[0]), *await preflight.full_packets(testbed, points)]
 
     @contextlib.asynccontextmanager
     async def prepared(

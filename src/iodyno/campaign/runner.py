@@ -410,6 +410,9 @@ class _Campaign:
             )
         began_ns, started = time.monotonic_ns(), self.clock.text()
         writer = TrialWriter(self._folder / TRIALS, name)
+        # Of each host on its own clock.
+        loads_began_ns: dict[str, int] = {}
+        measured_ns = windows.load_ns - windows.drain_ns - windows.interval_ns // 2
 
         def keep(host: str, record: SentRecord) -> None:
             role = account.role(host)
@@ -420,11 +423,8 @@ class _Campaign:
                 self.feed.record(name, host, place, record.payload)
             if host in account.hosts:
                 watcher.on_progress(host, record.progress)
-            if (
-                last
-                and record.progress["end_ns"] >= windows.load_ns - windows.drain_ns
-                and not self.gone_ahead
-            ):
+            began = loads_began_ns.setdefault(host, record.progress["begin_ns"])
+            if last and record.progress["end_ns"] - began >= measured_ns and not self.gone_ahead:
                 self.gone_ahead = asyncio.ensure_future(asyncio.to_thread(self.ahead))
 
         def keep_metric(row: Row) -> None:

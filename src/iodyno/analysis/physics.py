@@ -326,7 +326,9 @@ def _exact_split(host: HostData, trial: Trial) -> Iterator[Warning]:
         return
     idle = sum(one.classes["idle"] for one, _ in both) / wall
     said = sum(other.classes["idle"] for _, other in both) / wall
-    switches = host.growth("context_switches", "sched.context_switches") or 0
+    switches = _switches(host)
+    if switches is None:
+        return
     allowed = IDLE_POINTS + (2e7 * len(host.cpus) + IDLE_CHANGE_NS * switches) / wall
     if abs(idle - said) > allowed:
         text = (
@@ -334,6 +336,19 @@ def _exact_split(host: HostData, trial: Trial) -> Iterator[Warning]:
             f"{said:.1%} by /proc/stat"
         )
         yield Warning(WarningCode.PHYSICS, text, trial.name)
+
+
+def _switches(host: HostData) -> float | None:
+    """Context switches in the measured window; with few sensors two for each wake-up of its CPUs; None: not known."""
+    counted = host.growth("context_switches", "sched.context_switches")
+    if counted is not None:
+        return counted
+    labels = [f"cpu={cpu}" for cpu in host.cpus]
+    readings = host.measured_readings(CPU_EXACT)
+    rates = [(r.span_ns / 1e9, r.values.total("sched.wakeups_per_s", labels)) for r in readings]
+    return (
+        2 * sum(s * rate for s, rate in rates if rate is not None) if any(rate for _, rate in rates) else None
+    )
 
 
 def _sampled_split(host: HostData, trial: Trial, accounting: Accounting) -> Iterator[Warning]:

@@ -122,7 +122,7 @@ def test_ends_that_do_not_meet_over_ssh_are_advised_of_the_address(
     hosts = {name: HostSpec(name, "ssh", address=address) for name in ("client", "server")}
     opened = SimpleNamespace(data_address=lambda of, seen_from: "192.0.2.1")
     testbed: Any = SimpleNamespace(experiment=experiment(hosts=hosts), hosts=opened)
-    found = _way_of_data(testbed, TrialError(what, advice="the agent's own", code="address"))
+    found = _way_of_data(testbed, {}, TrialError(what, advice="the agent's own", code="address"))
     assert advice in found
 
 

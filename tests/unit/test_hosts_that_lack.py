@@ -29,7 +29,7 @@ ABSENT = max(cpus_here()) + 5
 def test_cpus_that_a_host_has_not_got_are_refused(cpus: tuple[int, ...], tmp_path: Path) -> None:
     hosts = {"client": HostSpec("client", "local", cpus=cpus), "server": HostSpec("server", "local")}
     with pytest.raises(PreflightError) as refused:
-        asyncio.run(run(experiment(hosts=hosts), tmp_path, program=PROGRAM))
+        asyncio.run(run(experiment(hosts=hosts), tmp_path))
     have = ", ".join(map(str, sorted(cpus_here())))
     assert refused.value.where == "host client" and "`cpus`" in refused.value.advice
     assert f" {have}; `cpus` asks for {ABSENT}" in refused.value.what

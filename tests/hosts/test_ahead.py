@@ -20,14 +20,14 @@ class _Windows(Notes):
 
     def __init__(self) -> None:
         super().__init__()
-        self.windows: list[str] = []
+        self.windows: list[tuple[str, str]] = []
 
     def on_trial_start(self, planned: object, attempt: int) -> None:
         self.windows = []
 
     def on_progress(self, host: str, progress: object) -> None:
         assert isinstance(progress, dict)
-        self.windows += [str(progress["window"])] if host == "client" else []
+        self.windows.append((host, str(progress["window"])))
 
 
 def test_it_begins_when_the_last_measured_window_is_over(tmp_path: Path) -> None:
@@ -36,7 +36,7 @@ def test_it_begins_when_the_last_measured_window_is_over(tmp_path: Path) -> None
         experiment("local", factors=(Factor("connections", (1, 2)),), windows=windows), profile_hz=0
     )
     folder, design, notes = new_folder(tmp_path, asked.name), designs.plan(asked), _Windows()
-    seen: list[list[str]] = []
+    seen: list[list[tuple[str, str]]] = []
     outcome = asyncio.run(
         run_campaign(
             asked,
@@ -50,5 +50,5 @@ def test_it_begins_when_the_last_measured_window_is_over(tmp_path: Path) -> None
     )
     assert outcome.finished == 2
     (once,) = seen
-    # That of the drain comes later, unless the machine is busy.
-    assert once.count("measured") == 5, once
+    # One of the two is the first to say so.
+    assert 5 in [once.count((host, "measured")) for host in ("client", "server")], once

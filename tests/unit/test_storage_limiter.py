@@ -251,3 +251,10 @@ def test_trials_that_differ_only_in_who_fills_the_cpus_are_short_of_cpu_time() -
     assert of_point([own, others, others]).name == "client.run_queue"
     assert of_point([own, others, Verdict(UNKNOWN)]).name == UNKNOWN
     assert of_point([own, others, Verdict("client.disk")]).name == UNKNOWN
+
+
+def test_a_network_has_no_closed_loops_of_storage() -> None:
+    """Both have limiters of one name, whose signals are drawn for each trial that was limited by it."""
+    trial = SimpleNamespace(clients={}, settings={"queue_depth": 1}, manifest={})
+    view = SimpleNamespace(trial=trial, host=SimpleNamespace(measured=[], name="client"))
+    assert not storage_waits.allowed_in_flight(view).values  # type: ignore[arg-type]

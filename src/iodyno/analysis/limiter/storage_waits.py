@@ -24,6 +24,8 @@ def in_flight(trial: Trial) -> float | None:
 
 def allowed_in_flight(view: View) -> Signal:
     """Operations in flight over those that its closed loops may have: what is missing is in no call, but in the application."""
+    if not view.trial.clients:
+        return absent("experiment", "no load on storage")
     allowed = storage_signals.queue_depth(view)
     if not allowed.values:
         return allowed

@@ -328,7 +328,8 @@ async def full_packets(testbed: Testbed, points: Iterable[Mapping[str, Level]]) 
             continue
         tried.append(mtus)
         full = {n: max(int(point[n]), _FULL_BYTES) for n in ("size", "response_size") if n in point}
-        lines.append(await data(testbed, {**point, **full}))
+        drawn = {name: level for name, level in point.items() if name != "sizes"}
+        lines.append(await data(testbed, {**drawn, **full}))
     return lines
 
 
@@ -338,7 +339,8 @@ def _mtus_of(point: Mapping[str, Level]) -> dict[str, Level]:
 
 def _way_of_data(testbed: Testbed, settings: Mapping[str, Level], error: TrialError) -> str:
     """Return advice where the ends do not meet: the lab starts both, so that mostly it is the address of a host elsewhere."""
-    if error.code == "stalled" and (mtus := _mtus_of(settings)):
+    full = int(settings.get("size", _FULL_BYTES)) >= _FULL_BYTES
+    if error.code == "stalled" and full and (mtus := _mtus_of(settings)):
         asked = ", ".join(f"{name} {level}" for name, level in mtus.items())
         return f"with {asked} no full packet arrives: give what lies between the hosts that MTU too, or take a smaller one"
     sender, receiver = testbed.experiment.workload.sender, testbed.experiment.workload.receiver

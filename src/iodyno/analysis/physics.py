@@ -345,10 +345,8 @@ def _switches(host: HostData) -> float | None:
         return counted
     labels = [f"cpu={cpu}" for cpu in host.cpus]
     readings = host.measured_readings(CPU_EXACT)
-    rates = [(r.span_ns / 1e9, r.values.total("sched.wakeups_per_s", labels)) for r in readings]
-    return (
-        2 * sum(s * rate for s, rate in rates if rate is not None) if any(rate for _, rate in rates) else None
-    )
+    woken = [r.span_ns / 1e9 * (r.values.total("sched.wakeups_per_s", labels) or 0) for r in readings]
+    return 2 * sum(woken) if any(woken) else None
 
 
 def _sampled_split(host: HostData, trial: Trial, accounting: Accounting) -> Iterator[Warning]:

@@ -168,11 +168,9 @@ def check_server_cache(reading: Reading, workload: WorkloadSpec, factors: Mappin
     """Note where a page cache of a server is asked for and no server is there."""
     asked_levels = {workload.settings.get("server_cached"), *_levels(factors, "server_cached")}
     asked = ", ".join(sorted(str(each) for each in asked_levels if each in ("yes", "no")))
-    levels = {
-        str(level or "none") for level in (workload.settings.get("volume"), *_levels(factors, "volume"))
-    }
-    if "volume" not in workload.settings and (levels != {"none"} or reading.has(("factors", "volume"))):
-        levels.discard("none")
+    levels = {str(level) for level in (workload.settings.get("volume"), *_levels(factors, "volume")) if level}
+    if not levels and not reading.has(("factors", "volume")):
+        levels = {"none"}
     if asked and (without := sorted(levels - FOR_MANY)):
         where = ("factors", "volume") if reading.has(("factors", "volume")) else ("workload", "volume")
         many = ", ".join(sorted(FOR_MANY))

@@ -12,7 +12,10 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+
+from bench.report_page import TESTS
 
 _IODYNO = str(Path(sys.executable).with_name("iodyno"))
 _FIO = (
@@ -41,6 +44,8 @@ _PEERS: Mapping[str, tuple[str, Sequence[str]]] = {
     "fio --runtime=1": ("iodyno disk --seconds 1", ("fio", "--filename=FILE", *_FIO)),
 }
 """What is compared with which of ours. Servers of the peers run already, ours are started each time."""
+_BY_SSH: Mapping[str, float] = {"iodyno tcp HOST, agent there": 4.0, "iodyno tcp HOST, the first time": 8.0}
+"""One second over ssh, with the most seconds that it may take: with the agent in the account's cache, and not."""
 
 _PHASES = {
     "start": "imports and options",
@@ -51,16 +56,19 @@ _PHASES = {
 
 
 async def run(pairs: int) -> list[dict[str, object]]:
-    """Wall time of whole commands, alternated: bounds 0.3 s (--help), 0.4 s (COMMAND --help), 3 s (one second of load)."""
+    """Wall time of whole commands, alternated: bounds 0.3 s (--help), 0.4 s (COMMAND --help), 3 s (one second of load), over ssh
+    4 s with the agent there and 8 s without.
+    """
     return await asyncio.to_thread(_measure, pairs)
 
 
 def _measure(pairs: int) -> list[dict[str, object]]:
-    with tempfile.TemporaryDirectory() as place, _servers():
+    with tempfile.TemporaryDirectory() as place, _servers(), _ssh_host(Path(place)) as host:
         file = str(Path(place) / "file")
         commands = {name: [_IODYNO, *_placed(words, file)] for name, (words, _) in _OURS.items()}
+        commands |= {name: [_IODYNO, "tcp", host.to, "--seconds", "1"] for name in _BY_SSH if host}
         for name in commands:
-            if "seconds" in name:
+            if "--seconds" in commands[name]:
                 commands[name] += ["-v", "--into", place]  # -v: with the phases by name
         commands |= {
             name: _placed(words, file) for name, (_, words) in _PEERS.items() if shutil.which(words[0])
@@ -69,12 +77,16 @@ def _measure(pairs: int) -> list[dict[str, object]]:
         phases: dict[str, list[dict[str, float]]] = {name: [] for name in commands}
         for number in range(pairs + 1):
             for name, command in commands.items():
-                seconds, of_it = _timed(command)
+                if host and name.endswith("first time"):
+                    shutil.rmtree(host.home / ".cache", ignore_errors=True)
+                seconds, of_it = _timed(command, host.environment if host and name in _BY_SSH else None)
                 if number:  # the first fills caches: modules, the calibration, the file
                     took[name].append(seconds)
                     phases[name].append(of_it)
     rows: list[dict[str, object]] = []
-    for name, (_, bound) in _OURS.items():
+    for name, bound in ({name: bound for name, (_, bound) in _OURS.items()} | _BY_SSH).items():
+        if name not in took:
+            continue
         peer = next((p for p, (ours, _) in _PEERS.items() if ours == name and p in took), "")
         rows.append(_row(name, took[name], f"{bound:g} s", peer, took.get(peer, [])))
         for phase in phases[name][0]:
@@ -100,10 +112,12 @@ def _placed(words: Sequence[str], file: str) -> list[str]:
     return [word.replace("FILE", file) for word in words]
 
 
-def _timed(command: Sequence[str]) -> tuple[float, dict[str, float]]:
+def _timed(
+    command: Sequence[str], environment: Mapping[str, str] | None = None
+) -> tuple[float, dict[str, float]]:
     """Run a command; return its wall time in seconds, and that of each phase that it named on stderr."""
     began = time.monotonic()
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=environment)
     assert process.stderr is not None
     marks: list[tuple[float, str]] = [(began, "start")]
     said = b""
@@ -119,6 +133,35 @@ def _timed(command: Sequence[str]) -> tuple[float, dict[str, float]]:
     for (at, name), end in zip(marks, ends, strict=True):
         phases[_PHASES.get(name, name)] = end - at
     return ended - began, phases if len(marks) > 1 else {}
+
+
+@dataclass(frozen=True)
+class _SshHost:
+    """A host behind an ssh server of its own: its name, its account's home, the environment whose `ssh` knows it."""
+
+    to: str
+    home: Path
+    environment: Mapping[str, str]
+
+
+@contextlib.contextmanager
+def _ssh_host(folder: Path) -> Iterator[_SshHost | None]:
+    """A server in a network namespace, as the tests have it; None without root or without sshd."""
+    if os.geteuid() or not Path("/usr/sbin/sshd").exists():
+        yield None
+        return
+    sys.path.insert(0, str(TESTS))
+    from places import ssh_place
+
+    with ssh_place(folder / "ssh", 0) as place:
+        config, client = folder / "ssh_config", folder / "bin" / "ssh"
+        keys, known = place.options["identity_file"], place.options["known_hosts_file"]
+        config.write_text(f"IdentityFile {keys}\nUserKnownHostsFile {known}\nIdentitiesOnly yes\n")
+        client.parent.mkdir()
+        client.write_text(f'#!/bin/sh\nexec {shutil.which("ssh")} -F {config} "$@"\n')
+        client.chmod(0o755)
+        path = f"{client.parent}:{os.environ['PATH']}"
+        yield _SshHost(place.options["to"], place.home, {**os.environ, "PATH": path})
 
 
 @contextlib.contextmanager

@@ -14,7 +14,6 @@ import json
 import math
 import os
 import platform
-import re
 import shlex
 import statistics
 import subprocess
@@ -42,6 +41,8 @@ SECONDS = 3.0
 """Of a load. Whole, as some peers take no other."""
 _SETTLE_S = 1.0
 """Of a peer's load, after all that it needs is there, which is not looked at; ours has its warm-up."""
+_LOADED_BYTES_PER_S = 1e6
+"""chosen: half of what the slowest load here brings, one exchange of 64 bytes after the other."""
 _SPARE_S = 60.0
 """How much longer than told a tool may take before it is left out. chosen: a thousand processes on two CPUs start in 20 s."""
 ATTEMPTS = 3
@@ -165,14 +166,17 @@ def run_peer(asked: Asked, peer: Peer, pair: Pair | None) -> Done:
             if pair is not None and lines.ports:
                 _await("no server listened", lambda: _listening(pair, lines.ports) or _ended(servers))
             pids = [server.pid for server in servers]
-            sampler = stack.enter_context(Sampler(lambda: pids if asked.kind == "bulk" else []))
+            sampler = stack.enter_context(Sampler(lambda: pids if pair else []))
             clients = stack.enter_context(
                 _running(lines.clients, pair.inside("client") if pair else [], folder)
             )
             if pair is not None:
                 _await(
-                    "not all connections came up", lambda: _sockets(pair) >= asked.count or _ended(clients)
+                    "not all connections came up",
+                    lambda: _connections(pair) >= asked.count or _ended(clients),
                 )
+                # Some connect a second or two before they begin: they measure the clock, or agree with the other end.
+                _await("no load came on", lambda: _is_on(sampler) or _ended(clients))
             time.sleep(_SETTLE_S)
             begin = time.monotonic()
             time.sleep(asked.seconds - _SETTLE_S - 0.5)
@@ -238,17 +242,28 @@ def _read(pair: Pair, *files: str) -> str:
     return subprocess.run(command, capture_output=True, text=True, check=False).stdout
 
 
-def _listening(pair: Pair, ports: Iterable[int]) -> bool:
-    """Whether somebody in the server's namespace waits at each of these TCP ports (proc_net(5): state 0A)."""
+def _ports(pair: Pair, state: str) -> list[int]:
+    """Ports of the TCP sockets of the server's namespace that are in a state (proc_net(5))."""
     fields = [line.split() for line in _read(pair, "/proc/net/tcp", "/proc/net/tcp6").splitlines()]
-    open_ones = {int(f[1].rpartition(":")[2], 16) for f in fields if len(f) > 3 and f[3] == "0A"}
-    return open_ones.issuperset(ports)
+    return [int(f[1].rpartition(":")[2], 16) for f in fields if len(f) > 3 and f[3] == state]
 
 
-def _sockets(pair: Pair) -> int:
-    """TCP sockets of the server's namespace; those of a peer that listens for both versions of IP count as version 6."""
-    said = _read(pair, "/proc/net/sockstat", "/proc/net/sockstat6")
-    return sum(int(count) for count in re.findall(r"^TCP6?: inuse (\d+)", said, re.MULTILINE))
+def _listening(pair: Pair, ports: Iterable[int]) -> bool:
+    """Whether somebody in the server's namespace waits at each of these TCP ports."""
+    return set(_ports(pair, "0A")).issuperset(ports)
+
+
+def _connections(pair: Pair) -> int:
+    """TCP connections of the server's namespace."""
+    return len(_ports(pair, "01"))
+
+
+def _is_on(sampler: Sampler) -> bool:
+    """Whether bytes arrive as of a load, and not as of what tools say to each other before."""
+    now = time.monotonic()
+    with contextlib.suppress(RuntimeError):
+        return sampler.received_per_s(now - 0.1, now) > _LOADED_BYTES_PER_S
+    return False
 
 
 async def run(

@@ -170,6 +170,20 @@ def test_any_text_is_read_or_refused_by_one_error(text: str) -> None:
             expand(text)
 
 
+@pytest.mark.parametrize(
+    "written", ["r[1-2]" + "n" * 40 + "1-4]", "[1]" * 2000 + "[", "n[1-9999]," * 500 + "m"]
+)
+def test_a_long_wrong_list_is_refused_as_fast_as_a_short_one(written: str) -> None:
+    for expand in (node_list, ansible_pattern):
+        with pytest.raises(ValueError, match="invalid value"):
+            expand(written)
+
+
+def test_many_ranges_of_one_name_are_read() -> None:
+    assert node_list("[1]" * 2000) == ["1" * 2000]
+    assert ansible_pattern("[1:1]" * 2000) == ["1" * 2000]
+
+
 @pytest.mark.skipif(
     shutil.which("ansible-inventory") is None, reason="needs ansible-inventory (pip install ansible-core)"
 )

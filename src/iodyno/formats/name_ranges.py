@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from itertools import islice, product
 
 from iodyno.core.invalid import found, invalid
 
 MOST = 10_000
 """Chosen: ten times as many hosts as a name of an experiment may have."""
 
-_NODES = re.compile(r"(?:[^\s,\[\]]+|\[[^\[\]]*\])+")
+_NODES = re.compile(r"\s*((?:[^\s,\[\]]|\[[^\[\]]*\])+)\s*(,|\Z)")
 _PART = re.compile(r"\[([^\[\]]*)\]")
 _NUMBERS = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?")
 _ANSIBLE = re.compile(r"\[(\w{1,9}):(\w{1,9})(?::(\d{1,9}))?\]")
@@ -22,13 +23,17 @@ def node_list(written: str) -> list[str]:
     >>> node_list("n[001-003,7],m2")
     ['n001', 'n002', 'n003', 'n7', 'm2']
     """
-    names: list[str] = []
-    for part in re.split(r",(?![^\[]*\])", written):
-        word = part.strip()
-        if not _NODES.fullmatch(word):
+    return list(dict.fromkeys(_limited(_of_nodes(written), written)))
+
+
+def _of_nodes(written: str) -> Iterator[str]:
+    end, more = 0, True
+    while more:
+        part = _NODES.match(written, end)
+        if part is None:
             raise ValueError(invalid(written, "nodes such as n[001-100],m7"))
-        names += _limited(_expanded(word, _PART, _of_slurm), written)
-    return list(dict.fromkeys(_limited(iter(names), written)))
+        yield from _expanded(part[1], _PART, _of_slurm, written)
+        end, more = part.end(), part[2] == ","
 
 
 def ansible_pattern(written: str) -> list[str]:
@@ -39,28 +44,33 @@ def ansible_pattern(written: str) -> list[str]:
     """
     if "[" in _ANSIBLE.sub("", written) or "]" in _ANSIBLE.sub("", written):
         raise ValueError(invalid(written, "a range such as web[01:50] or db-[a:f]"))
-    return _limited(_expanded(written, _ANSIBLE, _of_ansible), written)
+    return _limited(_expanded(written, _ANSIBLE, _of_ansible, written), written)
 
 
 def _limited(names: Iterator[str], written: str) -> list[str]:
-    taken = []
-    for name in names:
-        taken.append(name)
-        if len(taken) > MOST:
-            raise ValueError(f"invalid value {found(written)}: more than {MOST} names; expected fewer")
+    taken = list(islice(names, MOST + 1))
+    if len(taken) > MOST:
+        raise _too_many(written)
     return taken
 
 
-def _expanded(word: str, part: re.Pattern[str], values: object) -> Iterator[str]:
-    match = part.search(word)
-    if match is None:
-        yield word
-        return
-    before, after = word[: match.start()], word[match.end() :]
-    assert callable(values)
-    for value in values(match):
-        for rest in _expanded(after, part, values):
-            yield f"{before}{value}{rest}"
+def _too_many(written: str) -> ValueError:
+    return ValueError(f"invalid value {found(written)}: more than {MOST} names; expected fewer")
+
+
+def _expanded(
+    word: str, part: re.Pattern[str], values: Callable[[re.Match[str]], Iterator[str]], written: str
+) -> Iterator[str]:
+    pieces: list[list[str]] = []
+    count, end = 1, 0
+    for match in part.finditer(word):
+        choices = list(islice(values(match), MOST + 1))
+        count *= len(choices)
+        if count > MOST:
+            raise _too_many(written)
+        pieces += [[word[end : match.start()]], choices]
+        end = match.end()
+    return map("".join, product(*pieces, [word[end:]]))
 
 
 def _of_slurm(match: re.Match[str]) -> Iterator[str]:

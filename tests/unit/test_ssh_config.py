@@ -90,6 +90,9 @@ def test_what_cannot_be_looked_into_is_refused(home: Path, tmp_path: Path) -> No
         tmp_path: "it is a folder",
         link: "home/.ssh/away:1: ProxyCommand",
     }
+    # ssh ends a line at a zero byte.
+    cases[tmp_path / "ends_early"] = "elsewhere:1: ProxyCommand"
+    (tmp_path / "ends_early").write_text(f"Include {tmp_path}/elsewhere\0x\n")
     for config, said in cases.items():
         with pytest.raises(ExperimentError, match=said):
             parse_experiment(FILE.replace("CONFIG", str(config)), file="f.yaml", environment={})

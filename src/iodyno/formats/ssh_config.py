@@ -90,7 +90,8 @@ def aliases(config: str) -> list[str]:
 
 
 def _taken_apart(line: bytes) -> tuple[str, bytes]:
-    parts = _KEYWORD.match(line)
+    # ssh ends a line at a zero byte.
+    parts = _KEYWORD.match(line.partition(b"\0")[0])
     return (parts[1].decode().lower(), parts[2]) if parts else ("", b"")
 
 

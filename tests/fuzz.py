@@ -67,7 +67,7 @@ TOKENS = [
     *(
         b"{ } [ ] ( ) < > : , ; = - # ' \" & * ! | % @ ` \\ / $ ${X} &x; <!-- ]]> ~ ^ ? null true .. *a &a [[[[ ((((".split()
     ),
-    *("\0 \x1b \x7f \u202e \ufeff \ud7ff \U0010ffff é".encode().split(b" ")),
+    *("\0 \x1b \x7f \u202e \ufeff \ud7ff \U0010ffff é ² ٣ \x1f".encode().split(b" ")),
     *(b"\n", b"\r\n", b"\t", b"  ", b"\xff", b"\xc3", b"\x80"),
 ]
 

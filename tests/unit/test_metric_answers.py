@@ -50,6 +50,8 @@ def test_a_value_that_a_page_lacks_says_why_and_is_never_0() -> None:
     )
     assert "none of 2 samples" in str(of_page("array_read_seconds_total", volume="v3"))
     assert of_page("array_nothing") == "its value is nan"
+    large = {"it": MetricValue("large", "gauge")}
+    assert of_exposition(f"# TYPE large gauge\nlarge {'9' * 400}\n", large) == {"it": "its value is inf"}
 
 
 def test_a_wrong_line_costs_the_metric_that_it_is_of_alone() -> None:

@@ -201,7 +201,7 @@ def test_a_veth_pair_has_the_names_of_the_table() -> None:
 
 
 @given(
-    st.text(alphabet="rx_queu0123: []#.\n٣", max_size=300),
+    st.text(alphabet="rx_queu0123: []#.\n٣²\x1f\x0c", max_size=300),
     st.sampled_from(sorted(NAMES)),
     st.sampled_from(sorted(COMMON)),
 )

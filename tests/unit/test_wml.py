@@ -298,6 +298,7 @@ def test_variables_are_parameters_with_units() -> None:
         ("set $a 1", "p.f:1:8: unexpected '1': expected = after $a"),
         ('set $a="x', "p.f:1:8: the text that begins here has no closing quote"),
         ("set $a=5q", "p.f:1:8: invalid value '5q': expected a number such as 16, 8k, 4m or 1g"),
+        ("set $a=8/²", "p.f:1:9: unexpected '/²'"),
         ("set $a=\x01", "which begins nothing that a personality holds"),
         ("set mode quit later", "p.f:1:15: unexpected 'later' after set mode quit: expected timeout, alldone, firstdone"),
         ("foreach $x in 1,2 { run }", "repeats runs"),

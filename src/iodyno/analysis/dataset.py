@@ -175,8 +175,8 @@ def _trial(stored: StoredTrial, header: Mapping[str, Any]) -> Trial:
     order, _, attempt = stored.name.partition("-")
     found = Trial(
         name=stored.name,
-        order=manifest.get("order", int(order) if order.isdigit() else -1),
-        attempt=manifest.get("attempt", int(attempt) if attempt.isdigit() else 1),
+        order=manifest.get("order", int(order) if order.isdecimal() else -1),
+        attempt=manifest.get("attempt", int(attempt) if attempt.isdecimal() else 1),
         block=manifest.get("block", 0),
         replicate=manifest.get("replicate", 0),
         point=manifest.get("point", ""),

@@ -252,7 +252,7 @@ def _nanoseconds(written: str | None, where: str) -> float | None:
         return None
     try:
         return float(
-            quantity.parse_exact("duration", written if not written.strip().isdigit() else f"{written}ns")
+            quantity.parse_exact("duration", written if not written.strip().isdecimal() else f"{written}ns")
         )
     except ValueError as error:
         raise ExperimentError(str(error), where=where, advice=f"{where} 2ms") from None

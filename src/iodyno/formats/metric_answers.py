@@ -159,4 +159,8 @@ def number(text: str) -> Found:
 
 
 def _finite(value: float) -> Found:
-    return float(value) if math.isfinite(value) else f"its value is {value}"
+    try:
+        value = float(value)
+    except OverflowError:  # of an integer
+        value = math.inf
+    return value if math.isfinite(value) else f"its value is {value}"

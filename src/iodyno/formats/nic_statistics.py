@@ -113,12 +113,12 @@ def _rows(text: str) -> Iterator[tuple[str, str, int]]:
     """Each name with its value, and the queue that the lines before it name."""
     queue = ""
     for line in text.splitlines():
-        name, _, value = line.rpartition(":")
-        if not value.strip().isdecimal() or len(value) > 30:
+        name, _, value = (part.strip() for part in line.rpartition(":"))
+        if not value.isdecimal() or len(value) > 30:
             continue
-        if name.strip() in _QUEUE_BEGINS:
-            queue = value.strip()
-        yield name.strip(), queue, int(value)
+        if name in _QUEUE_BEGINS:
+            queue = value
+        yield name, queue, int(value)
 
 
 def _value(rows: list[tuple[str, str, int]], driver: str, value: MetricValue) -> float | str:

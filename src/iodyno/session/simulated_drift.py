@@ -13,7 +13,7 @@ TRIALS = 40
 def drift(seed: str, trial: str) -> float:
     """The wave (no unit; mean 0, variance 1) at a trial named by its place in the campaign (`00012-1`); 0 for others."""
     number = trial.partition("-")[0]
-    return _wave(seed, int(number)) if number.isdigit() else 0.0
+    return _wave(seed, int(number)) if number.isdecimal() else 0.0
 
 
 def _wave(seed: str, place: int) -> float:

@@ -221,7 +221,7 @@ def held_out(loads: Sequence[Load], written: str) -> tuple[float, ...]:
     if written == "third":
         return tuple(ordered[1:-1][::3])
     word, _, count = written.partition(":")
-    if word == "largest" and count.isdigit() and 0 < int(count) < len(ordered):
+    if word == "largest" and count.isdecimal() and 0 < int(count) < len(ordered):
         return tuple(ordered[-int(count) :])
     try:
         return tuple(_nearest(ordered, float(part)) for part in written.split(","))
@@ -281,7 +281,7 @@ def servers_of(model: Model) -> int:
     if "/" in model.name:
         return int(model.name.rpartition("/")[2])
     tail = model.name.rpartition("_")[2]
-    return int(tail) if tail.isdigit() else 1
+    return int(tail) if tail.isdecimal() else 1
 
 
 def _derived(found: Fit, line: Line) -> dict[str, Estimate]:

@@ -79,7 +79,7 @@ def _at(x: float, y: float, origin: Origin) -> tuple[int, int]:
 
 
 def _fill(role: str) -> str | None:
-    if role[:1] in "hd" and role[1:].isdigit():
+    if role[:1] in "hd" and role[1:].isdecimal():
         ramp = colour.LIGHT if role[0] == "h" else colour.difference_ramp()
         return colour.css(ramp[int(role[1:])])
     return {"bar": _BAR}.get(role)

@@ -431,10 +431,10 @@ class Grammar:
     def divided(self) -> int | float | None:
         """The number of a word such as `/2`."""
         text = self.word.text
-        if not text.startswith("/") or not text[1:2].isdigit():
+        if not text.startswith("/") or not text[1:2].isdecimal():
             return None
         digits, unit = (text[1:-1], text[-1]) if text[-1] in "kKmMgGtT" else (text[1:], "")
-        return number_of(digits, unit) if digits.isdigit() else None
+        return number_of(digits, unit) if digits.isdecimal() else None
 
     def divisor(self) -> Literal:
         """The number of a word such as `/2`, which is then behind."""

@@ -195,6 +195,22 @@ OTHERS_WRITES = 'while dd if=/dev/zero of="$1" bs=256k count=4 oflag=direct 2>/d
 """Up to 20 MB/s, past the page cache."""
 
 
+def test_a_program_that_goes_from_cpu_to_cpu_is_what_exchanges_wait_for(tmp_path: Path) -> None:
+    """Each of the CPUs idles while it is at another; what waits for it is ready."""
+    words = ["rr", "--connections", "16", "--seconds", "1", "--json"]
+    with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as other:
+        try:
+            ran = subprocess.run(
+                [sys.executable, "-m", "iodyno", *words],
+                capture_output=True, text=True, timeout=HUNG_S, cwd=tmp_path,
+            )  # fmt: skip
+        finally:
+            other.kill()
+    assert ran.returncode == 0, ran.stderr
+    limiter = json.loads(ran.stdout)["points"][0]["limiter"]
+    assert limiter["name"].endswith(".run_queue"), limiter
+
+
 needs_throttle = pytest.mark.skipif(
     not THROTTLED.is_dir(), reason="control groups of version 1 are not there: blkio"
 )

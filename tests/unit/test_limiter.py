@@ -37,9 +37,13 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
         "receive_window",
         {"sender": {"app": 0.1, "other": 0.8, "run": 0.1, "wait": 0.1}, "flow": {"rwnd": 0.8}},
     ),
-    "neighbours of a CPU that idles for a fifth": (
+    "neighbours that go from CPU to CPU, of one that idles for a fifth": (
+        "client.run_queue",
+        {"sender": {"app": 0.3, "softirq": 0.0, "other": 0.5, "run": 0.3, "wait": 0.4}},
+    ),
+    "neighbours of a CPU that idles for a fifth, for which nobody waits": (
         UNKNOWN,
-        {"sender": {"app": 0.3, "softirq": 0.0, "other": 0.5, "run": 0.3, "wait": 0.65}},
+        {"sender": {"app": 0.3, "softirq": 0.0, "other": 0.5, "run": 0.3, "wait": 0.05}},
     ),
     "steal of a CPU that idles for a fifth": (
         UNKNOWN,
@@ -180,6 +184,21 @@ def test_a_signal_must_hold_in_four_of_five_intervals() -> None:
         for index in range(disturbed):
             made.hosts["client"].readings["tcp_info"][index].values["tcp.rwnd_limited_ns", ""] = 0
         assert verdict.of_trial(made).name == expected
+
+
+def test_others_that_go_from_host_to_host_are_named_where_they_are_most_often() -> None:
+    busy = {"app": 0.4, "other": 0.5, "run": 0.4, "wait": 0.5}
+    for at_the_client, expected in ((10, "client"), (6, "client"), (3, "server")):
+        made, calm = trial(sender=busy, receiver=busy), trial(sender={"run": 0.9}, receiver={"run": 0.9})
+        for name, intervals in (
+            ("client", range(at_the_client, len(made.hosts["client"].records))),
+            ("server", range(at_the_client)),
+        ):
+            for sensor in ("threads", "cpu_exact"):
+                kept, of_calm = made.hosts[name].readings[sensor], calm.hosts[name].readings[sensor]
+                kept.update({index: of_calm[index] for index in intervals if index in of_calm})
+        found = verdict.of_trial(made)
+        assert found.name == f"{expected}.run_queue", [(s.name, s.held) for s in found.ranked]
 
 
 def test_of_two_small_buffers_the_one_that_is_full_most_of_the_time_is_named() -> None:

@@ -169,6 +169,15 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "run_queue",
         (
+            # Others that no CPU is given to for good leave each of them idle for a part of the time.
+            _above("run_delay_ratio", signals.run_delay, 0.25, "chosen: a quarter of the ready time is lost"),
+            _above("others_cpu_ratio", signals.others_cpu, _OTHERS, _A_FIFTH),
+            _below("nobody_ready_ratio", signals.nobody_ready, 0.40, "chosen: mostly one is ready"),
+        ),
+    ),
+    Rule(
+        "run_queue",
+        (
             # While a reader waits for a CPU its sender comes to sleep, and it sleeps itself when it has read all at once.
             _above("waiting_for_cpu_ratio", signals.cpu_wait, 0.15, _MEASURED),
             _above("others_cpu_ratio", signals.others_cpu, _OTHERS, _A_FIFTH),

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import replace
 from statistics import fmean, median
 
 from iodyno.analysis.limiter import outside, signals, storage_signals
@@ -21,6 +22,7 @@ _SCORE_LEAST = NEAR_SCORE * HELD_LEAST
 """Score of a suspect: that of criteria that are near their thresholds in as many windows as name a limiter."""
 _REACHED = "offered_load"
 _ORDER = {name: place for place, name in enumerate(LIMITERS)}
+_MOVES = "run_queue"
 _PAUSES, _FULL = "application", ("softirq", "cpu")
 
 
@@ -81,12 +83,15 @@ def of_signals(
     measured: dict[str, set[int]] = {}
     for name, signal in found.items():
         measured.setdefault(name.rpartition(".")[0], set()).update(signal.values)
+    windows: dict[str, dict[str, set[int]]] = {}
     for rule in rules:
         for role in rule.ends:
-            suspect, lacks = _look(rule, role, ends[role], found, measured, looks)
+            suspect, held, lacks = _look(rule, role, ends[role], found, measured, looks)
             unseen += lacks
             if suspect is not None:
                 suspects.append(suspect)
+                windows.setdefault(rule.limiter, {}).setdefault(ends[role], set()).update(held)
+    suspects = _moving(suspects, windows.get(_MOVES, {}), measured)
     ranked = _ranked([suspect for suspect in suspects if suspect.score >= _SCORE_LEAST])
     faint = tuple(suspect for suspect in suspects if not any(suspect is one for one in ranked))
     return Verdict(_name(ranked), ranked, _each_once(unseen), faint=faint)
@@ -186,17 +191,19 @@ def _look(
     known: Mapping[str, Signal],
     measured: Mapping[str, set[int]],
     looks: dict[tuple[str, int], _Look],
-) -> tuple[Suspect | None, Sequence[tuple[str, str]]]:
-    """The suspect that a rule makes of one end, None when it cannot be looked at; and what could not be, with the reason.
+) -> tuple[Suspect | None, Set[int], Sequence[tuple[str, str]]]:
+    """The suspect that a rule makes of one end, None when it cannot be looked at; the intervals in which all of its criteria
+    hold; and what could not be looked at, with the reason.
     `measured`: the intervals of each host; `looks`: criteria that were looked at, which several rules have.
     """
     name = f"{host}.{rule.limiter}" if LIMITERS[rule.limiter].per_host else rule.limiter
     found = [(criterion, known[f"{host}.{criterion.name}"]) for criterion in rule.criteria_at(role)]
     lacking = [signal for _, signal in found if not signal.values]
     if lacking:
-        return None, [(name, signal.missing or "") for signal in lacking if signal.source != "experiment"]
+        why = [(name, signal.missing or "") for signal in lacking if signal.source != "experiment"]
+        return None, set(), why
     if not set.intersection(*(set(signal.values) for _, signal in found)):
-        return None, [(name, "its signals have no interval in common")]
+        return None, set(), [(name, "its signals have no interval in common")]
     all_of_them = len(measured[host])
     for criterion, signal in found:
         key = f"{host}.{criterion.name}", id(criterion)
@@ -209,7 +216,23 @@ def _look(
         look.evidence for look, (_, signal) in zip(mine, found, strict=True) if signal.source != NEVER
     )
     score = (len(held) + NEAR_SCORE * len(near)) / all_of_them
-    return Suspect(name, score, len(held) / all_of_them, evidence), ()
+    return Suspect(name, score, len(held) / all_of_them, evidence), held, ()
+
+
+def _moving(
+    suspects: list[Suspect], held: Mapping[str, Set[int]], measured: Mapping[str, Set[int]]
+) -> list[Suspect]:
+    """The suspects, of which others that go from the CPUs of one host to those of the next count in all intervals in which they
+    are at one of them: at the host at which they are most often.
+    """
+    most = max(held, key=lambda host: len(held[host]), default="")
+    mine = [suspect for suspect in suspects if suspect.name == f"{most}.{_MOVES}"]
+    if not mine or any(map(_enough, mine)):
+        return suspects
+    joint = len(set.union(*map(set, held.values()))) / len(measured[most])
+    best = max(mine, key=lambda suspect: suspect.score)
+    raised = replace(best, held=joint, score=max(best.score, joint))
+    return [raised if suspect is best and joint >= HELD_LEAST else suspect for suspect in suspects]
 
 
 def _ranked(suspects: Sequence[Suspect]) -> tuple[Suspect, ...]:

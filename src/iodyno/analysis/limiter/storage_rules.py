@@ -14,6 +14,11 @@ _SHARED = ("steal", "cpu_quota", "memory", "softirq", "thread", "generator")
 """Limiters whose rules are those of the end that sends."""
 _GREGG = "Gregg, Systems Performance, 2nd edition, 9.2 (disk utilisation and saturation)"
 _BOUNDS = "Denning and Buzen 1978, asymptotic bounds: the rate can rise by one over it"
+_BUSY = 0.90
+_TICKS = (
+    "block/blk-core.c, update_io_ticks: ticks at whose ends nothing is in flight are left out; chosen: the rate can rise by a"
+    " ninth at most"
+)
 _LARGE_BYTES = 64 << 10
 _SHORT_QUEUE = "Documentation/ABI/stable/sysfs-block, nr_requests"
 
@@ -27,7 +32,7 @@ _IDLES = Criterion(
     "idle_ratio_of_cpus", storage_signals.cpus_idle, 0.10, "chosen: a tenth of the CPUs is free"
 )
 _NEVER_IDLE = (
-    Criterion("device_busy_ratio", storage_signals.device_busy, 0.95, _GREGG),
+    Criterion("device_busy_ratio", storage_signals.device_busy, _BUSY, _TICKS),
     Criterion("device_depth", storage_signals.device_depth, 2.0, "chosen: one waits while another is served"),
     _CPU_FREE,
 )
@@ -42,7 +47,7 @@ _DEVICE_RESTS = Criterion(
     "device_busy_ratio",
     storage_signals.device_busy,
     0.95,
-    "chosen: as for a device that is never idle",
+    "chosen: a twentieth of the time at least",
     above=False,
 )
 _SLEEPS = Criterion("asleep_ratio", signals.asleep, 0.5, "chosen: the load waits for it, not for a CPU")
@@ -82,7 +87,7 @@ RULES_OF_STORAGE: tuple[Rule, ...] = (
         "run_queue",
         Criterion("waiting_for_cpu_ratio", storage_waits.waits_for_cpu, 0.40, "chosen: two fifths of each round of the loop"),
         Criterion("others_cpu_ratio", storage_signals.others_cpu, 0.25, "chosen: a quarter of the CPU"),
-        Criterion("device_busy_ratio", storage_signals.device_busy, 0.90, "chosen: as for concurrency", above=False),
+        Criterion("device_busy_ratio", storage_signals.device_busy, _BUSY, "chosen: as for concurrency", above=False),
         _FULL,
     ),
     _alone(
@@ -181,7 +186,7 @@ RULES_OF_STORAGE: tuple[Rule, ...] = (
     _alone(
         "concurrency",
         Criterion("in_flight_ratio", storage_waits.allowed_in_flight, 0.80, "Little 1961; chosen: hardly any pause"),
-        Criterion("device_busy_ratio", storage_signals.device_busy, 0.90, _BOUNDS, above=False),
+        Criterion("device_busy_ratio", storage_signals.device_busy, _BUSY, _BOUNDS, above=False),
         _AT_DEVICE,
         _CPU_FREE,
         _IDLES,

@@ -144,7 +144,8 @@ def _y_axis(y: Span, left: float, right: float) -> list[str]:
 def _x_axis(axis: Axis, x: Span, bottom: float) -> list[str]:
     parts = [f'<path class="base" d="M{x.start - 12} {bottom}H{x.end + 12:.0f}"/>']
     shown = [
-        (x(place), short(float(label)) if label.isdecimal() else label) for place, label in sorted(axis.places)
+        (x(place), short(float(label)) if label.isdecimal() else label)
+        for place, label in sorted(axis.places)
     ]
     parts += [f'<path class="base" d="M{at} {bottom}v5"/>' for at, _ in shown]
     parts += labels_below(shown, bottom + 20)

@@ -78,8 +78,8 @@ def windows(measured_s: float, warm_up: str = WARM_UP) -> dict[str, str]:
 
 
 def limits(measured_s: float, background: str | None = None) -> dict[str, str]:
-    """Limits of a trial that measures so long: the idle machine is measured for `background`, or else a tenth of that, 0.1 s to
-    1 s, before the load and after it.
+    """Limits of trials that measure so long together: the idle machine is measured for `background`, or else a tenth of that,
+    0.1 s to 1 s, before the load and after it.
     """
     tenth_ms = min(1000, max(100, round(measured_s * 100)))
     return {"background_window": background or f"{tenth_ms}ms"}
@@ -159,7 +159,7 @@ def tcp(
         "design": {"replicates": count},
         **({"prove": prove} if prove else {}),
         "windows": windows(each_s),
-        "limits": limits(each_s, background_window),
+        "limits": limits(each_s * count, background_window),
         "outcomes": [
             "goodput_bits_per_s",
             *(("datagrams_per_s", "loss_ratio") if levels.get("transport") == "udp" else ()),
@@ -204,7 +204,7 @@ def rr(
         "design": {"replicates": count},
         **({"prove": prove} if prove else {}),
         "windows": windows(each_s),
-        "limits": limits(each_s, background_window),
+        "limits": limits(each_s * count, background_window),
         "outcomes": [
             *outcomes_of_requests(levels),
             *(f"{host}.cpu_ns_per_operation" for host in ("client", "server")),
@@ -261,7 +261,7 @@ def disk(
         "design": {"replicates": count},
         **({"prove": prove} if prove else {}),
         "windows": windows(each_s),
-        "limits": limits(each_s, background_window),
+        "limits": limits(each_s * count, background_window),
         "outcomes": [
             *outcomes_of_target(levels, clients),
             f"{first}.cpu_us_per_io",

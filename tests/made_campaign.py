@@ -55,7 +55,8 @@ class Call:
 class Truth:
     """Of one point. Noises are relative standard deviations; `drift` is the change of the rate over the window.
 
-    `times_spread`: standard deviation of the logarithm of service times; 0: all are their mean.
+    `times_spread`: standard deviation of the logarithm of service times; 0: all are their mean. `interrupts`: by label
+    (`cpu=0,irq=LOC`), of an interval.
     """
 
     bytes_per_s: float = 1e9
@@ -78,6 +79,7 @@ class Truth:
     calls_between: float = 0.0
     profile_missing: str | None = None
     times_spread: float = 0.0
+    interrupts: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -255,6 +257,9 @@ def _record(
         counts = [["cycles.count", f"cpu={cpu}", int(busy * truth.pmu_hz / 1e9)] for cpu in cpus]
         sensors.append(_reading("cycles", counts, span, truth))
     sensors.append(_reading("context_switches", [["sched.context_switches", "", 5000]], span, truth))
+    if truth.interrupts:
+        counts = [["interrupts.count", label, count] for label, count in truth.interrupts.items()]
+        sensors.append(_reading("interrupts", counts, span, truth))
     segments = moved // 16384
     lines = {"dev=lo": 0, "dev=eth0": moved + segments * 66}
     devices = [

@@ -14,6 +14,7 @@ from iodyno.analysis.cpu_classes import Accounting
 from iodyno.analysis.factors import FactorLevels
 from iodyno.analysis.finite_buffer import FiniteBuffer
 from iodyno.analysis.fitting.campaign import LineFit
+from iodyno.analysis.interrupt_rates import InterruptRate
 from iodyno.analysis.placement import Apart
 from iodyno.analysis.wall import Wall
 from iodyno.core.decision import Standing, UntilSpec
@@ -97,7 +98,7 @@ class TrialSummary:
 class PointSummary:
     """A point of the design: its levels, an estimate of every outcome over its trials, and what limits there.
 
-    `skipped`: why this machine could not have it; None: it could.
+    `skipped`: why this machine could not have it; None: it could. `interrupts`: those of each host, where they were counted.
     """
 
     id: str
@@ -109,6 +110,7 @@ class PointSummary:
     finished: int
     limiter: Finding = field(default_factory=lambda: Finding(Verdict(UNKNOWN, trials=0)))
     skipped: str | None = None
+    interrupts: tuple[InterruptRate, ...] = ()
 
     def knows(self, outcome: str) -> bool:
         """Tell whether there is a number of this outcome."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from iodyno.analysis import observer, physics
+from iodyno.analysis import interrupt_rates, observer, physics
 from iodyno.analysis.cost import CostBasis
 from iodyno.analysis.dataset import Dataset
 from iodyno.analysis.finite_buffer import OF_PARTS
@@ -33,6 +33,7 @@ class Seen:
     observer: Mapping[str, Mapping[str, float]]
     shares: Mapping[int, float] | None
     measured_ns: Mapping[str, int]
+    interrupts: Mapping[str, interrupt_rates.InterruptCounts]
 
 
 def look_at(
@@ -56,6 +57,7 @@ def look_at(
                 observer={name: observer.parts(host) for name, host in hosts.items()},
                 shares=physics.receive_shares(trial),
                 measured_ns={name: host.measured_ns for name, host in hosts.items()},
+                interrupts={n: c for n, host in hosts.items() if (c := interrupt_rates.counted(host))},
             )
         return found
 

@@ -18,6 +18,7 @@ from iodyno.analysis.factors import FactorLevels, factors_of, label, labels_of, 
 from iodyno.analysis.finite_buffer import finite_buffer_of
 from iodyno.analysis.fitting.campaign import fits_of
 from iodyno.analysis.goal_results import load_trials_of, search_of
+from iodyno.analysis.interrupt_rates import InterruptRate, rates
 from iodyno.analysis.interval import estimate
 from iodyno.analysis.limiter import verdict
 from iodyno.analysis.limiter.elasticity import proof_by_design, proofs_of
@@ -298,10 +299,26 @@ def _points(
         about = list(dict.fromkeys(about))
         found.append(
             PointSummary(
-                point, at, labels, outcomes, tuple(about), planned[point], len(mine), limiter, why_skipped
+                point,
+                at,
+                labels,
+                outcomes,
+                tuple(about),
+                planned[point],
+                len(mine),
+                limiter,
+                why_skipped,
+                _interrupts([seen[trial.name] for trial in mine]),
             )
         )
     return _with_spreads(found, finished, {name: one.measured for name, one in seen.items()})
+
+
+def _interrupts(seen: Sequence[Seen]) -> tuple[InterruptRate, ...]:
+    """The interrupts of each host at a point."""
+    hosts = dict.fromkeys(name for one in seen for name in one.interrupts)
+    each = (rates(name, [one.interrupts[name] for one in seen if name in one.interrupts]) for name in hosts)
+    return tuple(rate for of_host in each for rate in of_host)
 
 
 def _observers(

@@ -39,6 +39,7 @@ from iodyno.report.flame_graph import script_source
 from iodyno.report.function_section import contrast_sentences, function_section
 from iodyno.report.heat_map.sentences import worst_sentence
 from iodyno.report.hints import Hints
+from iodyno.report.interrupts import interrupt_table
 from iodyno.report.json import as_json
 from iodyno.report.layout import figure_layout, layout_of, line_name, place_name
 from iodyno.report.limiter import Line, lines, name_of, short
@@ -201,6 +202,7 @@ def page(
         "cost_model": cost_section(summary.costs) if summary.costs else None,
         "tables": tables,
         "every": every,
+        "interrupts": interrupt_table(summary),
         "limiters": _limiters(summary),
         "limiter_name": name_of,
         "leads": _targets(summary, study).__contains__,

@@ -19,6 +19,7 @@ from iodyno.report.estimate_json import estimate_values as estimate_values
 from iodyno.report.estimate_json import number
 from iodyno.report.finite_buffer import finite_buffer_json
 from iodyno.report.fit import values as fit_values
+from iodyno.report.interrupts import interrupts_json
 from iodyno.report.limiter import finding_json
 from iodyno.report.placement import placement_json
 from iodyno.report.search import search_json
@@ -93,6 +94,7 @@ def _point(point: PointSummary) -> dict[str, Any]:
         "skipped": point.skipped,
         "outcomes": {name: _outcome(point, name) for name in point.outcomes},
         "limiter": finding_json(point.limiter),
+        "interrupts": [interrupts_json(one) for one in point.interrupts],
         "warnings": [_warning(warning) for warning in point.warnings],
     }
 

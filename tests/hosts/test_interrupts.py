@@ -12,7 +12,8 @@ from places import iodyno
 
 from iodyno.analysis.interrupt_rates import REST
 
-SECONDS = 0.5
+SECONDS, SLACK = 0.5, 0.2
+Looks = list[tuple[float, dict[str, int]]]
 
 
 def counts() -> dict[str, int]:
@@ -25,10 +26,23 @@ def counts() -> dict[str, int]:
     return found
 
 
+def less(looks: Looks, number: str, since: float, until: float) -> int:
+    """What came between the looks within a time: no more than came in that time."""
+    within = [found.get(number, 0) for at, found in looks if since <= at <= until]
+    return within[-1] - within[0] if within else 0
+
+
+def more(looks: Looks, number: str, since: float, until: float) -> int:
+    """What came between a look at its begin and the first one after its end: no less than came in that time."""
+    around = [found.get(number, 0) for at, found in looks if at >= since]
+    after = [found.get(number, 0) for at, found in looks if at >= until]
+    return (after or around)[0 if after else -1] - around[0]
+
+
 @pytest.mark.root
 @pytest.mark.alone
 def test_rates_of_interrupts_are_those_of_the_kernel_in_one_part_of_the_run(tmp_path: Path) -> None:
-    looks: list[tuple[float, dict[str, int]]] = []
+    looks: Looks = []
     over = threading.Event()
 
     def look() -> None:
@@ -51,10 +65,10 @@ def test_rates_of_interrupts_are_those_of_the_kernel_in_one_part_of_the_run(tmp_
     for one in mine:
         number, rate = one["name"].partition(":")[0], one["per_s"]["estimate"]
         assert rate == pytest.approx(sum(one["by_cpu_per_s"].values()))
-        # The measured window lies somewhere in the run: it holds what a shorter part of it has, and a longer one has all of it.
+        # The measured window begins within SLACK after one of the looks: it has no more than what came from there to its latest
+        # end, and no less than what came from its latest begin to its earliest end.
         assert any(
-            within[number] - first[number] <= rate * SECONDS <= beyond[number] - first[number]
-            for place, (begin, first) in enumerate(looks)
-            if (within := [c for at, c in looks[place:] if at <= begin + 0.8 * SECONDS][-1])
-            and (beyond := next((c for at, c in looks[place:] if at >= begin + 1.2 * SECONDS), looks[-1][1]))
+            less(looks, number, at + SLACK, at + SECONDS) <= rate * SECONDS * 1.01 + 1
+            and rate * SECONDS * 0.99 - 1 <= more(looks, number, at, at + SECONDS + SLACK)
+            for at, _ in looks
         ), one

@@ -26,7 +26,9 @@ COUNTS = {
 
 
 def test_the_queue_that_takes_most_is_seen_with_the_cpu_it_fills(tmp_path: Path) -> None:
-    made = make_campaign(tmp_path / "c", [({}, Truth(interrupts=COUNTS)), ({}, Truth())])
+    # A label that no agent writes is in nobody's way.
+    strange = {"cpu=x,irq=LOC": 7, "": 7}
+    made = make_campaign(tmp_path / "c", [({}, Truth(interrupts=COUNTS | strange)), ({}, Truth())])
     summary = analyse(read_dataset(made))
     counted, none = summary.points
     assert none.interrupts == () and {one.host for one in counted.interrupts} == {"client", "server"}

@@ -16,6 +16,7 @@ from iodyno.analysis.measured import Measured, missing, total_ratio
 from iodyno.core.outcome import Estimate
 
 SENSOR = "interrupts"
+_LABEL = re.compile(r"cpu=(?P<cpu>[0-9]{1,6}),irq=(?P<irq>.+)")
 ROWS_MOST = 8
 """Interrupts of a host that have a row of their own (chosen: an adapter's queues of a small machine, or the busiest ones)."""
 REST = "all others"
@@ -55,8 +56,8 @@ def counted(host: HostData) -> InterruptCounts | None:
     found: dict[str, dict[int, int]] = defaultdict(lambda: defaultdict(int))
     for reading in readings:
         for label, count in reading.values.of("interrupts.count").items():
-            cpu, _, irq = label.removeprefix("cpu=").partition(",irq=")
-            found[irq][int(cpu)] += count
+            if match := _LABEL.fullmatch(label):
+                found[match["irq"]][int(match["cpu"])] += count
     return InterruptCounts(sum(r.span_ns for r in readings), {irq: dict(each) for irq, each in found.items()})
 
 

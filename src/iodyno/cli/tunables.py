@@ -81,7 +81,8 @@ async def _read(host: str, device: str | None, disk: str | None) -> tuple[Place,
             peer, disks = access.reached.lab_address or _SOMEWHERE, (disk,) if disk else ()
             tunables = HostTunables(guard, peer=peer, device=device, disks=lambda: disks)
             place = await tunables.place()
-            names = [name for name, tunable in TURNED.items() if disk or tunable.scope != "disk"]
+            left_out = ("mount",) if disk else ("mount", "disk")
+            names = [name for name, tunable in TURNED.items() if tunable.scope not in left_out]
             return place, await tunables.read(names, place), await guard.may_set()
         except GuardLostError as error:
             raise AccessError(f"the guard ended: {error}", where=f"host {host}") from error

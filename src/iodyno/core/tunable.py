@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from iodyno.core.mount import checked_mount
 from iodyno.core.workload import Level, Parameter
 
 ALL = "all"
@@ -92,6 +93,9 @@ TUNABLES: Mapping[str, Parameter] = {
                   low=0, high=2),
         Parameter("wbt_latency", "duration", "Writing back is throttled where reads take longer (wbt_lat_usec); 0: it is not.",
                   low=0, high=10**10),
+        # of a mounted file system
+        Parameter("mount", "word", "Options of the file system that is mounted on a folder: `/data noatime,sync`,"
+                  " `/mnt rsize=64KiB,nconnect=4` (NFS is mounted anew for such).", form=checked_mount),
         # of the whole machine
         Parameter("dirty_bytes", "size", "Pages that wait to be written back, from which on writers wait.", low=8192, high=2**50),
         Parameter("dirty_ratio", "count", "The same in percent of the memory.", low=0, high=100),

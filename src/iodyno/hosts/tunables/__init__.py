@@ -14,6 +14,7 @@ from iodyno.hosts.tunables.disk_queue import DiskQueueFile
 from iodyno.hosts.tunables.flow_control import FlowControl
 from iodyno.hosts.tunables.irqbalance import Irqbalance
 from iodyno.hosts.tunables.link import LinkAttribute
+from iodyno.hosts.tunables.mount import MountOptions
 from iodyno.hosts.tunables.offload import Offload
 from iodyno.hosts.tunables.qdisc import QueueingDiscipline
 from iodyno.hosts.tunables.receive_hash import HashedFields, HashedQueues
@@ -92,6 +93,7 @@ TURNED: Mapping[str, Tunable] = {
         DiskQueueFile("rq_affinity", "rq_affinity"),
         DiskQueueFile("nomerges", "nomerges"),
         DiskQueueFile("wbt_latency", "wbt_lat_usec", unit=1000),
+        MountOptions(),
         DirtyLimit("dirty_bytes", "dirty_bytes", "dirty_ratio"),
         DirtyLimit("dirty_ratio", "dirty_ratio", "dirty_bytes"),
         DirtyLimit("dirty_background_bytes", "dirty_background_bytes", "dirty_background_ratio"),

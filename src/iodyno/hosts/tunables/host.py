@@ -6,7 +6,7 @@ import asyncio
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 from iodyno.core.errors import AccessError
 from iodyno.core.invalid import invalid
@@ -129,7 +129,7 @@ class HostTunables:
         A tunable that cannot be set, or not to this level, is in what is returned, with the reason.
         """
         names = [name for name in TURNED if name in asked]
-        place = await self.place(names)
+        place = replace(await self.place(names), mount=str(asked.get("mount", "")))
         was_up = await self._has_carrier(place)
         before = await self.read(names, place)
         why: dict[str, str | None] = dict.fromkeys(names)

@@ -12,16 +12,16 @@ from iodyno.core.tunable import TUNABLES
 from iodyno.core.workload import Level, Parameter
 from iodyno.hosts.guard import Look, Seen, Step
 
-Scope = Literal["device", "disk", "host", "machine"]
-"""Scope of a tunable: the device of the data, the disks under the host's targets, the host's network namespace, or the machine
-with all its namespaces.
+Scope = Literal["device", "disk", "mount", "host", "machine"]
+"""Scope of a tunable: the device of the data, the disks under the host's targets, a mounted file system, the host's network
+namespace, or the machine with all its namespaces.
 """
 
 
 @dataclass(frozen=True)
 class Place:
     """Place at which tunables are set: the device that carries the data, its host's CPUs, and all CPUs of the machine; `queues`:
-    the folder in sysfs of the queue of each disk under the host's targets.
+    the folder in sysfs of the queue of each disk under the host's targets; `mount`: folder and options that are asked for.
     """
 
     device: str
@@ -29,6 +29,7 @@ class Place:
     machine_cpus: tuple[int, ...] = ()
     initial_namespace: bool = True
     queues: tuple[str, ...] = ()
+    mount: str = ""
 
     @property
     def sysfs(self) -> str:

@@ -22,12 +22,12 @@ from places import HUNG_S, Notes, run
 from iodyno import run_folder
 from iodyno.analysis.dataset import read_dataset
 from iodyno.core.errors import AccessError
-from iodyno.core.volume import FOR_MANY, OVER_NETWORK, SERVER, VOLUMES
+from iodyno.core.volume import FILE_SYSTEMS, FOR_MANY, MOUNT_OPTIONS, OVER_NETWORK, SERVER, VOLUMES
 from iodyno.core.warnings import WarningCode
 from iodyno.formats.experiment_file import experiment_text, parse_experiment
 from iodyno.loads.disk.analysis import cache
 from iodyno.loads.files.analysis.flowops import programs_of
-from iodyno.paths.volumes import table
+from iodyno.paths.volumes import file_system, table
 from iodyno.paths.volumes import volume as volumes
 from iodyno.paths.volumes.volume import Place, remove_leftovers
 
@@ -35,6 +35,8 @@ pytestmark = [pytest.mark.root, pytest.mark.alone]
 NOTES = run_folder.RUN / volumes.NOTES
 SIZE = 16 << 20
 BLOCK = 4096
+_LEAST = {"ext4": SIZE, "xfs": 320 << 20}
+"""mkfs.xfs(8) makes none of less than 300 MiB."""
 
 
 @pytest.fixture
@@ -180,6 +182,66 @@ def test_files_of_a_client_are_on_its_part(folder: Path) -> None:
 
     asyncio.run(scenario())
     assert not left(before)
+
+
+@pytest.mark.parametrize("kind", FILE_SYSTEMS)
+@pytest.mark.parametrize("options", [MOUNT_OPTIONS, "relatime"])
+def test_a_file_system_is_made_and_mounted_as_asked(kind: str, options: str, folder: Path) -> None:
+    if why := table.unavailable("nbd") or file_system.unavailable(kind):
+        pytest.skip(why)
+    before = machine()
+    place = Place(folder, _LEAST[kind], with_files=True, file_system=kind, mount_options=options)
+
+    async def scenario() -> None:
+        volume = await table.make("nbd", place)
+        try:
+            found = subprocess.check_output(
+                [
+                    "findmnt",
+                    "--noheadings",
+                    "--raw",
+                    "--output",
+                    "FSTYPE,OPTIONS",
+                    "--mountpoint",
+                    volume.target,
+                ],
+                text=True,
+            ).split()
+            assert found[0] == kind == volume.made["file_system"]
+            assert set(found[1].split(",")) == set(volume.made["mount_options"].split(","))
+            assert set(options.split(",")) <= set(found[1].split(","))
+            text = os.urandom(BLOCK)
+            (volume.target / "file").write_bytes(text)
+            assert volume.image is not None
+            assert (text in volume.image.read_bytes()) == ("sync" in options)
+        finally:
+            await volume.close()
+
+    asyncio.run(scenario())
+    assert not left(before)
+
+
+def test_file_systems_are_a_factor_and_one_that_cannot_be_had_is_skipped(
+    tmp_path: Path, folder: Path
+) -> None:
+    if why := table.unavailable("nbd"):
+        pytest.skip(why)
+    keys = {
+        "name": "file_systems",
+        "hosts": {"client": {"access": "local"}},
+        "workload": {"kind": "disk", "hosts": "client", "volume": "nbd", "work": "create_files",
+                     "volume_folder": str(folder), "working_set": _LEAST["xfs"]},
+        "factors": {"file_system": ["ext4", "xfs"]},
+        "design": {"replicates": 1},
+        "windows": {"warm_up": "0s", "measured": "200ms", "interval": "100ms"},
+        "limits": {"retries": 1, "background_window": "100ms", "background": 1.0},
+        "profile": "off",
+    }  # fmt: skip
+    outcome = asyncio.run(run(parse_experiment(experiment_text(keys), environment={}), tmp_path))
+    why = file_system.unavailable("xfs")
+    skipped = json.loads((outcome.folder / "campaign.json").read_text())["skipped"]
+    assert outcome.finished == (1 if why else 2)
+    assert [*skipped.values()] == ([why] if why else [])
 
 
 @pytest.mark.parametrize("level", ["nbd", "nfs"])

@@ -152,7 +152,17 @@ def test_what_a_volume_is_made_with_follows_the_settings() -> None:
     assert VolumeKind.of({}) is None
     cached = VolumeKind.of({"volume": "nbd", "server_cached": "yes", "work": "blocks"})
     assert (cached, str(cached)) == (VolumeKind("nbd"), "nbd")
-    assert VolumeKind.of({"volume": "nbd", "work": "create_files"}) == VolumeKind("nbd", with_files=True)
+    files = {"volume": "nbd", "work": "create_files"}
+    assert VolumeKind.of(files) == VolumeKind("nbd", with_files=True)
+    # Each is made by itself, and told from the others.
+    other = [
+        {"file_system": "xfs"},
+        {"mount_options": "noatime"},
+        {"file_system": "xfs", "mount_options": "noatime"},
+    ]
+    kinds = [VolumeKind.of({**files, **each}) for each in ({}, *other)]
+    assert len(set(kinds)) == len(set(map(str, kinds))) == 4
+    assert str(kinds[3]) == "nbd, with files, xfs, mounted noatime"
 
 
 def asked(count: int, factors: Mapping[str, Any], **settings: Any) -> Any:
@@ -189,6 +199,16 @@ def asked(count: int, factors: Mapping[str, Any], **settings: Any) -> Any:
             "invalid value for workload.volume: loop with work: create_files",
         ),
         (1, {"target": "file.dat", "work": "create_files"}, "what create_files makes files on"),
+        (
+            1,
+            {"volume": "nbd", "file_system": "xfs"},
+            "can only be used with work create_files, not with blocks",
+        ),
+        (
+            1,
+            {"volume": "nbd", "work": "create_files", "mount_options": "sync;ro"},
+            "expected options such as noatime,sync",
+        ),
     ],
 )
 def test_what_a_volume_cannot_be_is_one_error(count: int, settings: dict[str, Any], why: str) -> None:

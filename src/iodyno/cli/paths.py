@@ -8,7 +8,7 @@ import click
 
 from iodyno.cli.form import format_option, show
 from iodyno.core.path import PATHS
-from iodyno.core.volume import VOLUMES
+from iodyno.core.volume import FILE_SYSTEMS, VOLUMES
 from iodyno.report.form import Form, Row, Shown
 from iodyno.report.table import Cell, Column, Table
 
@@ -16,7 +16,7 @@ from iodyno.report.table import Cell, Column, Table
 @click.command(name="paths")
 @format_option()
 def command(form: Form) -> None:
-    """Show the levels of `path` and of `volume`, and which of them this machine can have.
+    """Show the levels of `path`, `volume` and `file_system`, and which of them this machine can have.
 
     An experiment that asks for another one skips its points and says so.
 
@@ -25,24 +25,26 @@ def command(form: Form) -> None:
       iodyno paths
       iodyno paths --json
     """
-    from iodyno.paths.volumes import table
+    from iodyno.paths.volumes import file_system, table
     from iodyno.session.path_levels import unavailable
 
     paths = _levels("path", PATHS, unavailable)
     volumes = _levels("volume", VOLUMES, table.unavailable)
+    file_systems = _levels("file_system", FILE_SYSTEMS, file_system.unavailable)
     shown = Shown(
         blocks=lambda: [
             _table("path: between two hosts", "path", paths),
             _table("volume: under a load on storage", "volume", volumes),
+            _table("file_system: of each client, on a volume", "file_system", file_systems),
         ],
-        values=lambda: {"paths": paths, "volumes": volumes},
+        values=lambda: {"paths": paths, "volumes": volumes, "file_systems": file_systems},
         rows=lambda: (
             {
                 "kind": kind,
                 "level": each[kind],
                 **{name: each[name] for name in ("help", "available", "reason")},
             }
-            for kind, levels in (("path", paths), ("volume", volumes))
+            for kind, levels in (("path", paths), ("volume", volumes), ("file_system", file_systems))
             for each in levels
         ),
     )

@@ -45,10 +45,25 @@ CREATE_FILES = "create_files"
 """The level of `work` whose operations are about files."""
 
 
+FILE_SYSTEMS: Mapping[str, str] = {
+    "ext4": "The file system of Linux that most hosts have.",
+    "xfs": "The file system of large disks and many writers at a time.",
+}
+"""Every level of `file_system`: what each client has on its part of a volume. To add one: the command that makes it, in
+`iodyno.paths.volumes.file_system`.
+"""
+
+MOUNT_OPTIONS = "sync,dirsync,noatime"
+"""How it is mounted if nothing else is asked for. As over a protocol for files: what is made, written or removed is with the
+server when the call returns. Else the page cache of the client would have it all, and a file that is soon removed would never
+leave it.
+"""
+
+
 @dataclass(frozen=True)
 class VolumeKind:
     """Kind of a volume: its level, and what it has beside. `keeps_nothing`: its server is to keep nothing in its page cache;
-    `with_files`: each client has a file system on its part.
+    `with_files`: each client has a file system on its part, of the kind `file_system`, mounted with `mount_options`.
 
     >>> str(VolumeKind("nbd", keeps_nothing=True))
     'nbd, server uncached'
@@ -57,6 +72,8 @@ class VolumeKind:
     level: str
     keeps_nothing: bool = False
     with_files: bool = False
+    file_system: str = "ext4"
+    mount_options: str = MOUNT_OPTIONS
 
     @classmethod
     def of(cls, settings: Mapping[str, object]) -> VolumeKind | None:
@@ -66,12 +83,20 @@ class VolumeKind:
             return None
         with_files = settings.get("work") == CREATE_FILES or "volume_size" in settings
         keeps_nothing = settings.get("server_cached") == "no" and level in MAY_KEEP_NOTHING
-        return cls(str(level), keeps_nothing, with_files)
+        if not with_files:
+            return cls(str(level), keeps_nothing)
+        asked = {name: str(settings[name]) for name in ("file_system", "mount_options") if name in settings}
+        return cls(str(level), keeps_nothing, with_files, **asked)
 
     @property
     def beside(self) -> tuple[str, ...]:
         """Properties beside its level, in words."""
-        words = (("server uncached", self.keeps_nothing), ("with files", self.with_files))
+        words = (
+            ("server uncached", self.keeps_nothing),
+            ("with files", self.with_files),
+            (self.file_system, self.file_system != "ext4"),
+            (f"mounted {self.mount_options}", self.mount_options != MOUNT_OPTIONS),
+        )
         return tuple(word for word, there in words if there)
 
     def __str__(self) -> str:

@@ -159,7 +159,10 @@ def own_section(workload: Workload) -> type[Section]:
     return create_model(f"{workload.name}_own", __base__=Section, __doc__="Settings of one host.", **fields)
 
 
-OF_ALL_HOSTS = ("volume", "server_cached", "clients", "on_client_loss", "verify", "precondition")
+OF_ALL_HOSTS = (
+    *("volume", "server_cached", "file_system", "mount_options"),
+    *("clients", "on_client_loss", "verify", "precondition"),
+)
 """Settings that one host cannot have of its own: they are about all of them, or about what is on a target they share."""
 
 

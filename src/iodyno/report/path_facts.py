@@ -17,6 +17,8 @@ _TITLES = {
     "file": "Its file",
     "direct_io": "Direct input and output below",
     "uncached": "The server keeps nothing in its page cache",
+    "file_system": "File system of each client",
+    "mount_options": "Mounted with",
     "ready_s": "Time to make it",
     "server_namespace": "Network namespace of the server",
     "server_address": "Address of the server",

@@ -76,7 +76,7 @@ async def make(level: str, place: Place, serve: Serve) -> Volume:
             mine = block if len(targets) == 1 else daemon.part_of(block, number, place.size_bytes)
             await daemon.attach(volume, place, target=target, namespace=place.clients[name], block=mine)
             if place.with_files:
-                volume.targets[name] = await file_system.on(volume, target)
+                volume.targets[name] = await file_system.on(volume, target, place)
         volume.target = next(iter(volume.targets.values()))
     except BaseException:
         try:

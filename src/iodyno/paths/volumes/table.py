@@ -26,7 +26,9 @@ def unavailable(level: str) -> str | None:
 
 async def make(level: str, place: Place) -> Volume:
     """Makes a volume; its `close` takes it away. Raises AccessError."""
-    if why := unavailable(level) or (file_system.unavailable() if place.with_files else None):
+    if why := unavailable(level) or (
+        file_system.unavailable(place.file_system) if place.with_files else None
+    ):
         raise AccessError(
             why, where=f"volume {level}", advice="leave the level out, or install what it needs"
         )

@@ -22,7 +22,7 @@ from typing import Any
 from iodyno import run_folder
 from iodyno.child import send_signal
 from iodyno.core.errors import AccessError
-from iodyno.core.volume import SERVER
+from iodyno.core.volume import MOUNT_OPTIONS, SERVER
 from iodyno.paths.command import DEADLINE_S, answer_of, checked, quietly
 from iodyno.run_folder import start_ticks
 
@@ -37,7 +37,7 @@ _END_S = 5.0
 class Place:
     """Place of a volume to be made: a folder for its files, its size for each client, and the network namespace of each (None:
     the lab's own). `keeps_nothing`: the server is to keep nothing in its page cache; `with_files`: each client is to have a
-    file system on its part.
+    file system on its part, of the kind `file_system`, mounted with `mount_options`.
     """
 
     folder: Path
@@ -46,6 +46,8 @@ class Place:
     tag: str = ""
     keeps_nothing: bool = False
     with_files: bool = False
+    file_system: str = "ext4"
+    mount_options: str = MOUNT_OPTIONS
 
 
 @dataclass

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import threading
 import time
 from collections.abc import Sequence
@@ -44,9 +45,12 @@ async def open_volume(kind: VolumeKind, experiment: Experiment, hosts: OpenHosts
         folder,
         _size(experiment),
         clients,
-        tag="-".join(each.replace(" ", "-") for each in (kind.level, *kind.beside)),
+        # Names of folders and namespaces, in which options of a mount have no place.
+        tag="-".join(re.sub("[^a-z0-9_]", "-", each) for each in (kind.level, *kind.beside)),
         keeps_nothing=kind.keeps_nothing,
         with_files=kind.with_files,
+        file_system=kind.file_system,
+        mount_options=kind.mount_options,
     )
     began = time.monotonic()
     volume = await table.make(kind.level, place)

@@ -7,8 +7,9 @@ from collections.abc import Container, Mapping
 
 from iodyno.core import distribution, quantity
 from iodyno.core.invalid import invalid
+from iodyno.core.mount import checked_options
 from iodyno.core.parameter import Level, Parameter
-from iodyno.core.volume import CREATE_FILES, VOLUMES
+from iodyno.core.volume import CREATE_FILES, FILE_SYSTEMS, MOUNT_OPTIONS, VOLUMES
 from iodyno.loads.disk.core import replay
 
 NULL_TARGET = "null"
@@ -163,6 +164,20 @@ PARAMETERS = (
         words=("blocks", CREATE_FILES),
         default="blocks",
     ),
+    Parameter(
+        "file_system",
+        "word",
+        "Each host's file system on the volume.",
+        words=tuple(FILE_SYSTEMS),
+        default="ext4",
+    ),
+    Parameter(
+        "mount_options",
+        "word",
+        "Its options (mount(8)).",
+        default=MOUNT_OPTIONS,
+        form=checked_options,
+    ),
     Parameter("read", "share", "Share of the operations that read.", low=0, high=10**6, default=10**6),
     Parameter(
         "pattern",
@@ -288,6 +303,8 @@ OF_ANOTHER: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "hot_space": ("pattern", ("hot_spot", "self_similar")),
     "hot_operations": ("pattern", ("hot_spot", "self_similar")),
     "sync_every": ("sync", ("fsync", "fdatasync")),
+    "file_system": ("work", (CREATE_FILES,)),
+    "mount_options": ("work", (CREATE_FILES,)),
 }
 """Parameters that count only at some levels of another one: which, and at which levels."""
 

@@ -46,7 +46,11 @@ WORKLOAD = Workload(
             for p in disk_parameters.PARAMETERS
             if p.name == "volume"
         ),
-        *(p for p in disk_parameters.PARAMETERS if p.name in ("volume_folder", "server_cached")),
+        *(
+            p
+            for p in disk_parameters.PARAMETERS
+            if p.name in ("volume_folder", "server_cached", "file_system", "mount_options")
+        ),
         Parameter(
             "volume_size",
             "size",

@@ -9,7 +9,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 AGENT_SOURCES := $(shell find agent tools -path agent/target -prune -o \( -name '*.rs' -o -name '*.toml' -o -name '*.lock' -o -name '*.[ch]' \) -print) $(wildcard agent/*.py)
 PACKAGES := build-essential python3-venv iproute2 ethtool clang libbpf-dev
-STORAGE_PACKAGES := netbase nfs-ganesha nfs-ganesha-vfs rpcbind nbdkit tgt qemu-system-common qemu-block-extra fuse3 e2fsprogs
+STORAGE_PACKAGES := netbase nfs-ganesha nfs-ganesha-vfs rpcbind nbdkit tgt qemu-system-common qemu-block-extra fuse3 e2fsprogs xfsprogs
 TEST_PACKAGES := curl openssh-client openssh-server chromium chromium-driver bpftrace fio strace $(STORAGE_PACKAGES)
 ENGINE_PACKAGES := podman runc busybox-static slurmctld slurmd slurm-client munge
 # Debian 12 has a new enough one beside its `cargo`.

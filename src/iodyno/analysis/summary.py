@@ -269,6 +269,7 @@ def _points(
     by_point: dict[str, list[Trial]] = defaultdict(list)
     for trial in dataset.trials:
         by_point[trial.point].append(trial)
+    machines = _first_of_each_machine(dataset)
     found = []
     for point, at in levels.items():
         labels = labels_of(dataset, at)
@@ -308,16 +309,25 @@ def _points(
                 len(mine),
                 limiter,
                 why_skipped,
-                _interrupts([seen[trial.name] for trial in mine]),
+                _interrupts([seen[trial.name] for trial in mine], machines),
             )
         )
     return _with_spreads(found, finished, {name: one.measured for name, one in seen.items()})
 
 
-def _interrupts(seen: Sequence[Seen]) -> tuple[InterruptRate, ...]:
-    """The interrupts of each host at a point."""
-    hosts = dict.fromkeys(name for one in seen for name in one.interrupts)
-    each = (rates(name, [one.interrupts[name] for one in seen if name in one.interrupts]) for name in hosts)
+def _first_of_each_machine(dataset: Dataset) -> list[str]:
+    """A host of each machine: its interrupts are those of all hosts there."""
+    found: dict[str, str] = {}
+    for name, known in dataset.hosts.items():
+        found.setdefault(((known.get("hello") or {}).get("host") or {}).get("boot_id") or name, name)
+    return list(found.values())
+
+
+def _interrupts(seen: Sequence[Seen], machines: Sequence[str]) -> tuple[InterruptRate, ...]:
+    """The interrupts of each machine at a point."""
+    each = (
+        rates(name, [one.interrupts[name] for one in seen if name in one.interrupts]) for name in machines
+    )
     return tuple(rate for of_host in each for rate in of_host)
 
 

@@ -3,6 +3,8 @@
 // What is counted of operations of the block layer. `src/blocks/times.rs` reads it.
 #pragma once
 
+#include "buckets.h"
+
 // Devices, operations and classes of size that there is room for together.
 #define SERIES 64
 // Classes of size: up to 4 KiB, 8 KiB, ... 1 MiB, and more.
@@ -12,11 +14,6 @@
 // Places of operations in flight: as many as fast devices have requests, a few times over, so that few share one.
 #define PLACE_BITS 14
 #define PLACES (1 << PLACE_BITS)
-
-// Layout of the histograms: 32 buckets an octave, 3.1 % wide, up to 18 minutes.
-#define SUB_BITS 5
-#define TOP_BITS 40
-#define BUCKETS (((TOP_BITS - SUB_BITS - 1) << SUB_BITS) + (2 << SUB_BITS))
 
 // From here on an operation is slow, from when it was made to its end. chosen: longer than a seek and a turn of a disk of
 // 7200 turns a minute take together, so that beyond it something waited.

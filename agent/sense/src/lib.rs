@@ -19,6 +19,10 @@ mod cpu_table;
 mod exact;
 mod facts;
 mod growth;
+#[cfg(has_bpf)]
+mod kernel_buckets;
+#[cfg(has_bpf)]
+mod kernel_types;
 mod missing;
 mod numa;
 mod panel;

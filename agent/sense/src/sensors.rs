@@ -18,6 +18,8 @@ mod interrupts;
 mod memory;
 mod net_devices;
 mod nfs_slots;
+#[cfg(not(has_bpf))]
+mod no_programs;
 mod pressure;
 mod process;
 mod qdisc;

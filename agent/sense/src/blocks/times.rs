@@ -7,13 +7,15 @@ use std::path::Path;
 use aya::maps::{Array, HashMap, MapData, PerCpuArray, PerCpuHashMap, PerCpuValues, RingBuf};
 use aya::programs::tp_btf::BtfTracePointLink;
 use aya::programs::{BtfTracePoint, Program};
-use aya::{include_bytes_aligned, Btf, Ebpf, EbpfError, EbpfLoader, VerifierLogLevel};
-use iodyno_core::histogram::{bucket_of, Histogram};
+use aya::{include_bytes_aligned, Ebpf, EbpfError, EbpfLoader, VerifierLogLevel};
+use iodyno_core::histogram::Histogram;
 use iodyno_core::units::Nanos;
 use iodyno_sys::clock;
 
 use super::BlockOperation;
 use crate::exact::refusal::Refusal;
+use crate::kernel_buckets::{counts, growth, BUCKETS};
+use crate::kernel_types;
 
 static OBJECT: &[u8] = include_bytes_aligned!(concat!(env!("OUT_DIR"), "/block_times.bpf.o"));
 
@@ -28,10 +30,6 @@ const PROGRAMS: [(&str, &str); 4] = [
 /// which was attached first.
 const INSIDE: [(&str, &str); 2] =
     [("issued_inside", "block_rq_issue"), ("completed_inside", "block_rq_complete")];
-/// Layout of the kernel's histograms, as in `bpf/block_times.h`.
-const SUB_BITS: u32 = 5;
-const TOP_BITS: u32 = 40;
-const BUCKETS: usize = (((TOP_BITS - SUB_BITS - 1) as usize) << SUB_BITS) + (2 << SUB_BITS);
 /// Words of 64 bits before the histograms of a series.
 const HEAD: usize = 6;
 const WORDS: usize = HEAD + BUCKETS;
@@ -124,50 +122,20 @@ impl Series {
         for (sum, word) in head.into_iter().zip(words) {
             *sum = sum.wrapping_add(*word);
         }
-        // Two counts of 32 bits lie in each word, as the machine orders its bytes.
-        let counts = words[HEAD..].iter().flat_map(|word| {
-            let bytes = word.to_ne_bytes();
-            [0, 4].map(|at| u32::from_ne_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]))
-        });
-        for (sum, count) in self.queue.iter_mut().chain(&mut self.service).zip(counts) {
+        for (sum, count) in self.queue.iter_mut().chain(&mut self.service).zip(counts(&words[HEAD..])) {
             *sum = sum.wrapping_add(count);
         }
     }
 
     /// Times from when operations were made to when they were handed to the device, since `before`.
     pub fn queue_since(&self, before: &Series) -> Histogram {
-        histogram(&self.queue, &before.queue, self.queue_ns.wrapping_sub(before.queue_ns))
+        growth(&self.queue, &before.queue, self.queue_ns.wrapping_sub(before.queue_ns))
     }
 
     /// Times from there to their completion, since `before`.
     pub fn service_since(&self, before: &Series) -> Histogram {
-        histogram(&self.service, &before.service, self.service_ns.wrapping_sub(before.service_ns))
+        growth(&self.service, &before.service, self.service_ns.wrapping_sub(before.service_ns))
     }
-}
-
-/// The growth in the agent's own layout: what fell into one of the kernel's buckets goes to that in whose range its middle
-/// lies, at most 1.6 % from any of its values. The sum is exact.
-fn histogram(now: &[u32], before: &[u32], sum_ns: u64) -> Histogram {
-    let mut grown = Histogram { sum_ns, ..Histogram::default() };
-    for (index, (now, before)) in now.iter().zip(before).enumerate() {
-        let count = u64::from(now.wrapping_sub(*before));
-        if count > 0 {
-            grown.count += count;
-            grown.buckets.push(bucket_of(middle(index)) as u32);
-            grown.counts.push(count);
-        }
-    }
-    grown
-}
-
-/// A value in the middle of one of the kernel's buckets.
-fn middle(index: usize) -> u64 {
-    if index < (2 << SUB_BITS) {
-        return index as u64;
-    }
-    let shift = (index >> SUB_BITS) - 1;
-    let mantissa = (index - (shift << SUB_BITS)) as u64;
-    (mantissa << shift) + (1 << shift) / 2
 }
 
 /// What is counted of a process: operations, bytes, its name in two words, its id and one.
@@ -276,13 +244,7 @@ enum Inside {
 impl BlockTimes {
     /// Loads the programs; none of them runs yet.
     pub fn load(sys: &Path) -> Result<BlockTimes, Refusal> {
-        let types = sys.join("kernel/btf/vmlinux");
-        let btf = Btf::parse_file(&types, aya::Endianness::default()).map_err(|error| {
-            Refusal::Other(format!(
-                "{}: {error}; programs at the block layer need a kernel with type information (CONFIG_DEBUG_INFO_BTF)",
-                types.display()
-            ))
-        })?;
+        let btf = kernel_types::read(sys)?;
         let mut ebpf =
             EbpfLoader::new().btf(Some(&btf)).verifier_log_level(VerifierLogLevel::DEBUG).load(OBJECT)?;
         for (name, tracepoint) in PROGRAMS.into_iter().chain(INSIDE) {
@@ -490,20 +452,6 @@ fn program<'a>(ebpf: &'a mut Ebpf, name: &str) -> Result<&'a mut BtfTracePoint, 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_value_of_the_kernels_buckets_is_told_to_within_two_percent() {
-        // The kernel's own rule, written down a second time.
-        let kernel = |value: u64| {
-            let shift = (64 - (value >> (SUB_BITS + 1)).leading_zeros()) as usize;
-            (shift << SUB_BITS) + (value >> shift) as usize
-        };
-        for value in (0..40).flat_map(|power| [1 << power, (1 << power) * 3 / 2, (2 << power) - 1]) {
-            let told = middle(kernel(value)) as f64;
-            assert!((told - value as f64).abs() <= 0.016 * value as f64, "{value} is told as {told}");
-        }
-        assert_eq!(kernel((1 << TOP_BITS) - 1), BUCKETS - 1);
-    }
 
     #[test]
     fn growth_is_what_came_since_also_when_a_count_begins_anew() {

@@ -78,11 +78,4 @@ const fn series(name: &'static str, unit: &'static str, help: &'static str) -> M
 mod sensor;
 
 #[cfg(not(has_bpf))]
-mod sensor {
-    use crate::sensor::{Opened, Roots, SenseError, Subject};
-
-    pub(super) fn open(_: &Roots, _: &Subject) -> Opened {
-        let why = "this agent was built without programs for the kernel: build it again where clang and libbpf-dev are";
-        Err(SenseError::Unavailable(why.to_owned()))
-    }
-}
+use super::no_programs as sensor;

@@ -12,6 +12,7 @@ use super::{
     SLOWEST,
 };
 use crate::blocks::times::{BlockTimes, LeftOut, Process, Series, SeriesKey, SlowOperation, Spent};
+use crate::kernel_types;
 use crate::missing::Missing;
 use crate::sensor::{put, Opened, Roots, SenseError, Sensor, Subject};
 
@@ -46,11 +47,8 @@ struct State {
 pub(super) fn open(roots: &Roots, subject: &Subject) -> Opened {
     if !subject.storage {
         // Asked only whether it could be: to load the programs takes longer than all else at an agent's start.
-        let path = roots.sys.join("kernel/btf/vmlinux");
-        return match std::fs::metadata(&path) {
-            Ok(_) => Ok(Box::new(NothingToRead)),
-            Err(error) => Err(SenseError::Read { path, error }),
-        };
+        kernel_types::look(&roots.sys)?;
+        return Ok(Box::new(NothingToRead));
     }
     let spare = spare().pop();
     let programs = match spare {

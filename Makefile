@@ -24,7 +24,7 @@ TARGET = $(shell rustc -vV | sed -n 's/host: //p')
 CARGO_TEST = cargo test --locked --quiet --target $(TARGET)
 # Beside Python tests runs what minds nobody; by itself what has to be in time, looks at the whole machine, or shares programs in the kernel.
 RUST_BESIDE := --bins $(patsubst %,--test %,allocation batch_calls block files golden many mutated pairs rings scripts traces trees)
-RUST_ALONE := --lib $(patsubst %,--test %,agents block_times exact exact_faults exact_shared live queues quota rights)
+RUST_ALONE := --lib $(patsubst %,--test %,agents block_times exact exact_faults exact_shared live queues quota rights syscall_times)
 # Modules are compiled when they are used: of a hundred MiB of bytecode most never is.
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check --no-compile
 TEST_AGENT := $(CURDIR)/$(VENV)/agent/iodyno-agent

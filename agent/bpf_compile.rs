@@ -28,7 +28,7 @@ fn compile(name: &str, folder: &Path) -> Result<(), String> {
     let architecture = std::env::var("CARGO_CFG_TARGET_ARCH").unwrap_or_default();
     let mut command = Command::new(&clang);
     command.args(["-target", "bpf", "-O2", "-g", "-Wall", "-Wextra", "-Wno-unused-parameter", "-c"]);
-    if name == "block_times" {
+    if name.ends_with("_times") {
         // It needs arithmetic of 32 bits (Linux 5.1), and typed tracepoints, which are younger.
         command.arg("-mcpu=v3");
     }

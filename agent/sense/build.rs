@@ -5,7 +5,7 @@ include!("../bpf_compile.rs");
 fn main() {
     // `refused` is for the tests alone.
     compile_all(
-        &["block", "block_floor", "block_times", "cpu", "refused"],
-        "the sensors cpu_exact and block_times and the block trace are",
+        &["block", "block_floor", "block_times", "cpu", "refused", "syscall_times"],
+        "the sensors cpu_exact, block_times and syscall_times and the block trace are",
     );
 }

@@ -5,7 +5,7 @@ use iodyno_core::units::Nanos;
 use iodyno_sys::clock;
 
 use crate::sensor::{Roots, SenseError, Sensor, Subject};
-use crate::sensors::{find, OF_EACH, OF_STORAGE, SENSORS};
+use crate::sensors::{find, NAMED, OF_EACH, OF_STORAGE, SENSORS};
 
 /// Share of a CPU above which a sensor of each thread or connection is read at the ends of windows only. Chosen: a tenth
 /// of the project's bound for the whole instrument; with a hundred connections none is above.
@@ -59,8 +59,8 @@ struct Place {
 }
 
 impl Panel {
-    /// Makes sensors ready: those wanted, or, without a wish, every one that is available. A sensor that is
-    /// wanted and not available gives readings that say why.
+    /// Makes sensors ready: those wanted, or, without a wish, every one that is available and does not have to be named. A
+    /// sensor that is wanted and not available gives readings that say why.
     ///
     /// # Errors
     /// [`SenseError::Unknown`] when a wanted name is no sensor's.
@@ -68,7 +68,7 @@ impl Panel {
         let entries = match wanted {
             Some(names) => names.iter().map(|name| find(name)).collect::<Result<Vec<_>, _>>()?,
             None => {
-                let has = |name| subject.storage || !OF_STORAGE.contains(name);
+                let has = |name| !NAMED.contains(name) && (subject.storage || !OF_STORAGE.contains(name));
                 SENSORS.iter().filter(|entry| has(&entry.name)).collect()
             }
         };

@@ -27,6 +27,7 @@ mod reclaim;
 mod roles;
 mod softirqs;
 mod softnet;
+mod syscall_times;
 mod tcp_info;
 mod tcp_ip;
 mod threads;
@@ -60,6 +61,7 @@ pub(crate) static SENSORS: &[Entry] = &[
     cgroup_disk::ENTRY,
     nfs_slots::ENTRY,
     block_times::ENTRY,
+    syscall_times::ENTRY,
     roles::ENTRY,
     waits::ENTRY,
 ];
@@ -67,6 +69,9 @@ pub(crate) static SENSORS: &[Entry] = &[
 /// Those that have something to say of loads on files and devices only; of another load they are read when they are named.
 pub(crate) const OF_STORAGE: [&str; 4] =
     [block_times::ENTRY.name, cgroup_disk::ENTRY.name, nfs_slots::ENTRY.name, waits::ENTRY.name];
+
+/// Those that are read only where they are named, whatever the load is on: they cost calls of every process.
+pub(crate) const NAMED: [&str; 1] = [syscall_times::ENTRY.name];
 
 /// Those that ask for each connection or thread by itself. Where there are thousands, these need not be read each time.
 pub(crate) const OF_EACH: [&str; 3] = [process::ENTRY.name, tcp_info::ENTRY.name, threads::ENTRY.name];

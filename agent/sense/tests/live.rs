@@ -11,9 +11,18 @@ use std::time::{Duration, Instant};
 use iodyno_core::metric::{Reading, Value};
 use iodyno_sense::{catalogue, costs, Panel, Roots, SenseError, Subject};
 
-/// What some hosts lack: hardware counters, BPF, control groups, pressure (`psi=0`), a mounted NFS.
-const MAY_BE_ABSENT: [&str; 8] =
-    ["cycles", "cpu_exact", "cgroup_cpu", "cgroup_disk", "pressure", "block_times", "nfs_slots", "waits"];
+/// What some hosts lack: hardware counters, BPF, control groups, pressure (`psi=0`), a mounted NFS; and what has to be named.
+const MAY_BE_ABSENT: [&str; 9] = [
+    "cycles",
+    "cpu_exact",
+    "cgroup_cpu",
+    "cgroup_disk",
+    "pressure",
+    "block_times",
+    "nfs_slots",
+    "syscall_times",
+    "waits",
+];
 
 /// Kernel id of the calling thread.
 fn thread_id() -> i32 {

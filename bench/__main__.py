@@ -88,6 +88,7 @@ BENCHES: dict[str, Callable[[int], Awaitable[Rows]]] = {
     "scripts": scripts.run,
     "block_sensor": block_sensor.run,
     "recorder": recorder.run,
+    "recorder_calls": recorder.calls,
     "watch": watch.run,
     "report": report_page.first_paint,
     "report_page": report_page.many,

@@ -22,6 +22,7 @@ import pytest
 from made_devices import SIZE, filtered_device, loop_device
 from places import HUNG_S, ssh_place
 
+from iodyno.analysis.histogram import bounds_of
 from iodyno.analysis.recording import Recording
 from iodyno.campaign.recording import Progress, RecordingSpec, record
 from iodyno.core.experiment import HostSpec
@@ -234,6 +235,95 @@ def test_what_is_watched_while_it_is_recorded_and_later_are_the_operations_of_th
 
 def reads_of(samples: Iterable[Sample], device: Path) -> int:
     return sum(sample.amount("operations", first=f"{device.name} read") for sample in samples)
+
+
+CALLER = """
+import os, platform, sys, threading, time
+NULL = os.open("/dev/null", os.O_WRONLY)
+CALL = f"/proc/self/task/{threading.get_native_id()}/syscall"
+SPLICE = {"x86_64": "275", "aarch64": "76"}[platform.machine()]
+def moved(pauses):
+    out, into = os.pipe()
+    def fill():
+        for pause in pauses:
+            while open(CALL).read().split()[0] != SPLICE:
+                time.sleep(1e-4)
+            time.sleep(pause)
+            os.write(into, b"x" * 100)
+    threading.Thread(target=fill).start()
+    for _ in pauses:
+        os.splice(out, NULL, 4096)
+print("begun", flush=True)
+moved([float(sys.argv[1])])
+print("early", flush=True)
+sys.stdin.readline()
+moved([float(sys.argv[3])] * int(sys.argv[2]))
+file = os.open(__file__, os.O_RDONLY)
+for _ in range(int(sys.argv[4])):
+    os.pread(file, 10, 0)
+print("done", flush=True)
+moved([1000])
+"""
+"""Moves bytes between descriptors: once in a call that is begun before all else; so often, each time after a pause in which the
+call waits; and once without an end.
+"""
+
+
+@pytest.mark.alone
+def test_system_calls_are_recorded_with_the_time_that_they_are_made_to_take(tmp_path: Path) -> None:
+    folder, program, moves, preads = tmp_path / "recording", tmp_path / "caller.py", 40, 3000
+    program.write_text(CALLER)
+    early_s = 3
+    command = [sys.executable, program, f"{early_s}", f"{moves}", f"{DELAY_NS / 1e9}", f"{preads}"]
+    with subprocess.Popen(
+        list(map(str, command)), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as caller:
+        assert caller.stdin and caller.stdout
+        try:
+            assert caller.stdout.readline() == "begun\n"
+            with recorder(folder, "--every", "100ms", "--segment", "300ms", "--syscalls") as process:
+                assert caller.stdout.readline() == "early\n"
+                print(file=caller.stdin, flush=True)
+                assert caller.stdout.readline() == "done\n"
+                time.sleep(0.05)
+                last = records(folder)
+                wait(lambda: records(folder) > last, process)
+                # What ends inside of a call ends the call.
+                caller.kill()
+                caller.wait(HUNG_S)
+                last = records(folder)
+                wait(lambda: records(folder) > last + 1, process)
+                ended(process)
+        finally:
+            caller.kill()
+    recording = Recording(folder)
+    if not recording.calls():
+        pytest.skip("no programs in the kernel here")
+    assert recording.left_out("syscall") == 0
+    (row,) = recording.call_rows("copy", 1)
+    assert row.operations == row.times.count == sum(row.times.counts)
+    # That which was begun before the recorder is in no series, however long it took. Other processes hardly move so slowly.
+    bounds = [bounds_of(bucket)[0] for bucket in row.times.buckets]
+    slow = sum(n for low, n in zip(bounds, row.times.counts, strict=True) if low >= 0.96 * DELAY_NS)
+    assert moves + 1 <= slow <= 1.2 * moves and row.errors >= 1 and row.bytes >= 100 * moves
+    assert max(bounds) < early_s * 1e9 and row.times.sum_ns >= moves * DELAY_NS
+    (reads,) = recording.call_rows("read", 1)
+    assert reads.operations == reads.times.count >= preads and reads.bytes >= 10 * preads
+    for most in (3, 200):
+        rows_of_reads = recording.call_rows("read", most)
+        assert sum(one.operations for one in rows_of_reads) == reads.operations
+    shown = done("heatmap", folder, "--syscall", "copy", "--json")
+    assert shown["events"] == shown["in_cells"] == row.operations
+    for words, said in ((("open",), "read, write, sync"), (("copy", "--device", "sda"), "--device")):
+        refused = subprocess.run(
+            [IODYNO, "heatmap", folder, "--syscall", *words], capture_output=True, text=True
+        )
+        assert refused.returncode and said in refused.stderr, refused
+    report = done("report", folder, "--json")["system_calls"]
+    assert sum(each["calls"] for each in report["copy"]) == row.operations
+    assert sum(each["call_bytes"] for each in report["read"]) == reads.bytes
+    watched = [s for name in trial_folders(folder) for s in read_samples(folder, name.name)]
+    assert sum(sample.amount("calls", first="copy calls") for sample in watched) == row.operations
 
 
 def test_an_agent_that_is_lost_is_started_anew_and_what_is_missing_is_said(tmp_path: Path) -> None:

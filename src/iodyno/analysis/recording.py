@@ -26,6 +26,9 @@ _SIZES = (*(f"{4 << power}KiB" for power in range(8)), "1MiB", "more")
 """Classes of size of operations, as the sensor names them."""
 DATA = ("read", "write")
 """Operations that are shown where nobody says which."""
+CALLS = ("read", "write", "sync", "receive", "send", "copy")
+"""What system calls do, as the sensor names it."""
+_CALL_TIME = "syscall.time_ns"
 _CPU = {
     "usr": ("cpu.user_ns", "cpu.nice_ns"),
     "sys": ("cpu.system_ns",),
@@ -60,18 +63,30 @@ class HostRow:
 
 
 @dataclass(frozen=True)
-class DeviceRow:
-    """Operations of a device in one slot, of one kind, with their times at the device."""
+class OperationRow:
+    """Operations of a device in one slot, of one kind, with their times there; or system calls. `slow`: those over 20 ms, of
+    devices only.
+    """
 
     slot: Slot
+    times: Histogram
     operations: int
     bytes: int
-    slow: int
-    times: Histogram
+    errors: int
+    slow: int = 0
 
     def per_s(self, amount: int) -> float:
         """Return the amount a second."""
         return amount * 1e9 / self.slot.recorded_ns if self.slot.recorded_ns else 0.0
+
+
+@dataclass(frozen=True)
+class _Counts:
+    """Metrics of operations, bytes, errors and, of devices, slow ones, and which of their labels."""
+
+    metrics: tuple[str, ...]
+    where: str
+    values: tuple[str, ...]
 
 
 def is_recording(header: Mapping[str, Any]) -> bool:
@@ -155,51 +170,81 @@ class Recording:
         self, device: str, operation: str, most: int, begin_s: float = 0.0, end_s: float = math.inf
     ) -> OperationTimes:
         """Times at the device, a column a slot."""
-        columns = tuple(
-            Column(row.slot.begin_s, row.slot.end_s, "measured", row.times)
-            for row in self.device_rows(device, operation, most, begin_s, end_s)
-        )
+        return self._times(operation, self.device_rows(device, operation, most, begin_s, end_s))
+
+    def _times(self, operation: str, rows: Iterable[OperationRow]) -> OperationTimes:
+        columns = tuple(Column(row.slot.begin_s, row.slot.end_s, "measured", row.times) for row in rows)
         return OperationTimes(operation, "service", (self.host,), columns, sub_bits=SUB_BITS)
 
     def device_rows(
         self, device: str, operation: str, most: int, begin_s: float = 0.0, end_s: float = math.inf
-    ) -> list[DeviceRow]:
+    ) -> list[OperationRow]:
         """Operations of a device, a row a slot."""
+        where = f"{_part('label', 'dev')} = ? AND {_part('label', 'operation')} = ?"
+        metrics = ("operations", "operation_bytes", "errors", "slow_operations")
+        counts = _Counts(tuple(f"block.{name}" for name in metrics), where, (device, operation))
+        histogram = f"{SERVICE}[dev={device},operation={operation},"
+        return self._operation_rows(counts, histogram, most, begin_s, end_s)
+
+    def calls(self) -> list[str]:
+        """What the system calls did that ended, reads first; empty: none is recorded."""
+        label = _part("label", "operation")
+        found = {
+            str(row[0])
+            for row in self._rows(f"SELECT DISTINCT {label} FROM series WHERE metric = 'syscall.calls'")
+        }
+        return [kind for kind in CALLS if kind in found]
+
+    def call_times(
+        self, kind: str, most: int, begin_s: float = 0.0, end_s: float = math.inf
+    ) -> OperationTimes:
+        """Times of system calls of a kind, a column a slot."""
+        return self._times(kind, self.call_rows(kind, most, begin_s, end_s))
+
+    def call_rows(
+        self, kind: str, most: int, begin_s: float = 0.0, end_s: float = math.inf
+    ) -> list[OperationRow]:
+        """System calls of a kind of all processes, a row a slot."""
+        metrics = tuple(f"syscall.{name}" for name in ("calls", "call_bytes", "errors"))
+        counts = _Counts(metrics, f"{_part('label', 'operation')} = ?", (kind,))
+        return self._operation_rows(counts, f"{_CALL_TIME}[operation={kind}]", most, begin_s, end_s)
+
+    def _operation_rows(
+        self, counted: _Counts, histogram: str, most: int, begin_s: float, end_s: float
+    ) -> list[OperationRow]:
+        """Rows of operations whose histograms' names begin so."""
         with self._slotted(most, begin_s, end_s) as slots:
-            where = f"{_part('label', 'dev')} = ? AND {_part('label', 'operation')} = ?"
+            names = ", ".join(f"'{name}'" for name in counted.metrics)
             counts: dict[tuple[int, str], int] = {
                 (slot, metric): int(amount)
                 for slot, metric, amount in self._rows(
                     "SELECT slot, metric, sum(value) FROM series JOIN slot USING (trial, host, index) "
-                    f"WHERE metric LIKE 'block.%' AND {where} GROUP BY slot, metric",
-                    [device, operation],
+                    f"WHERE metric IN ({names}) AND {counted.where} GROUP BY slot, metric",
+                    counted.values,
                 )
             }
-            name = f"{SERVICE}[dev={device},operation={operation},"
-            of_device = "FROM histograms JOIN slot USING (trial, host, index) WHERE starts_with(operation, ?)"
+            of_kind = "FROM histograms JOIN slot USING (trial, host, index) WHERE starts_with(operation, ?)"
             sums = {
                 slot: (int(count), int(sum_ns))
                 for slot, count, sum_ns in self._rows(
-                    f"SELECT slot, sum(count), sum(sum_ns) {of_device} GROUP BY slot", [name]
+                    f"SELECT slot, sum(count), sum(sum_ns) {of_kind} GROUP BY slot", [histogram]
                 )
             }
             cells: dict[int, list[tuple[int, int]]] = {}
             for slot, bucket, count in self._rows(
                 "SELECT slot, bucket, sum(count) FROM "
-                f"(SELECT slot, unnest(buckets) AS bucket, unnest(counts) AS count {of_device}) "
+                f"(SELECT slot, unnest(buckets) AS bucket, unnest(counts) AS count {of_kind}) "
                 "GROUP BY slot, bucket ORDER BY slot, bucket",
-                [name],
+                [histogram],
             ):
                 cells.setdefault(slot, []).append((bucket, int(count)))
         rows = []
         for number, slot in enumerate(slots):
-            operations, moved, slow = (
-                counts.get((number, f"block.{metric}"), 0)
-                for metric in ("operations", "operation_bytes", "slow_operations")
-            )
             buckets, each = zip(*cells[number], strict=True) if number in cells else ((), ())
             times = Histogram(*sums.get(number, (0, 0)), tuple(buckets), tuple(each))
-            rows.append(DeviceRow(slot, operations, moved, slow, times))
+            rows.append(
+                OperationRow(slot, times, *(counts.get((number, name), 0) for name in counted.metrics))
+            )
         return rows
 
     def sizes(
@@ -260,11 +305,10 @@ class Recording:
             rows.append(HostRow(slot, shares, per_s))
         return rows
 
-    def left_out(self) -> int:
-        """Operations that the kernel did not show whole."""
-        return int(
-            self._rows("SELECT coalesce(sum(value), 0) FROM series WHERE metric = 'block.left_out'")[0][0]
-        )
+    def left_out(self, sensor: str = "block") -> int:
+        """Operations that the kernel did not show whole; of `syscall` calls that it had no room for."""
+        sums = f"SELECT coalesce(sum(value), 0) FROM series WHERE metric = '{sensor}.left_out'"
+        return int(self._rows(sums)[0][0])
 
     @contextmanager
     def _slotted(self, most: int, begin_s: float, end_s: float) -> Iterator[list[Slot]]:

@@ -50,7 +50,7 @@ one that is being put away, that of the one under way, and the feed of that.
 @dataclass(frozen=True)
 class RecordingSpec:
     """Lengths in nanoseconds of intervals, segments and the whole (None: until it is stopped), and how much is kept: bytes, or
-    how far back. `devices`: those that are shown where nobody says; empty: all.
+    how far back. `devices`: those that are shown where nobody says; empty: all. `syscalls`: system calls are recorded too.
     """
 
     every_ns: int
@@ -60,6 +60,12 @@ class RecordingSpec:
     keep_ns: int | None = None
     devices: tuple[str, ...] = ()
     sensors: SensorLevel = "light"
+    syscalls: bool = False
+
+    @property
+    def wanted(self) -> tuple[str, ...]:
+        """Sensors that are read."""
+        return recorded(self.sensors, syscalls=self.syscalls)
 
     @property
     def records(self) -> int:
@@ -164,11 +170,10 @@ def _campaign(
 
 def _lacking(testbed: Testbed, host: str, spec: RecordingSpec) -> dict[str, str]:
     """Sensors of a recording that the host has not got, with the reason."""
-    wanted = recorded(spec.sensors)
     return {
         each["name"].removeprefix("sensor."): each["reason"] or "no reason known"
         for each in testbed.sessions[host].hello["capabilities"]
-        if not each["available"] and each["name"].removeprefix("sensor.") in wanted
+        if not each["available"] and each["name"].removeprefix("sensor.") in spec.wanted
     }
 
 
@@ -179,7 +184,7 @@ async def _keep_on(
     host = next(iter(testbed.sessions))
     began_ns = time.monotonic_ns()
     lacking = _lacking(testbed, host, spec)
-    wanted = [name for name in recorded(spec.sensors) if name not in lacking]
+    wanted = [name for name in spec.wanted if name not in lacking]
     while True:
         left_ns = _JOB_NS
         if spec.length_ns is not None:

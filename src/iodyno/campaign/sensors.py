@@ -54,11 +54,13 @@ _RECORDED_IN_FULL = ("softirqs", "interrupts", "tcp_ip", "reclaim", "cpu_exact")
 """What a recording has of a machine. chosen: the first take some tenths of a millisecond a reading together, the others as much
 again, and the exact account of CPU time costs each switch of tasks.
 """
+_OF_CALLS = "syscall_times"
 
 
-def recorded(level: SensorLevel) -> tuple[str, ...]:
-    """Return the sensors of a recording."""
-    return (*_RECORDED, *_RECORDED_IN_FULL) if level == "full" else _RECORDED
+def recorded(level: SensorLevel, *, syscalls: bool = False) -> tuple[str, ...]:
+    """Return the sensors of a recording, with that of system calls where it is wanted."""
+    named = (_OF_CALLS,) if syscalls else ()
+    return (*_RECORDED, *named, *(_RECORDED_IN_FULL if level == "full" else ()))
 
 
 def of_follower(*, alone: bool, own_network: bool) -> tuple[str, ...]:

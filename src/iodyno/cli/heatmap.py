@@ -42,7 +42,9 @@ FORMS = (
     *("json-lines", "csv", "two-column"),
 )
 """Forms of traces that `tools/heat` reads (`FORMS` in `tools/heat/src/formats/mod.rs`)."""
-_CAMPAIGN_ONLY = {"point": "--point", "trial": "--trial", "clock": "--clock", "by": "--by"}
+_CAMPAIGN_ONLY = {
+    "point": "--point", "trial": "--trial", "clock": "--clock", "by": "--by", "syscall": "--syscall",
+}  # fmt: skip
 _TRACE_ONLY = {
     "form": FORM_OPTION, "time_unit": "--time-unit", "value_unit": "--value-unit", "time_column": "--time-column",
     "value_column": "--value-column", "quantity": "--quantity", "process": "--process", "device": "--device",
@@ -83,6 +85,7 @@ _TRACE_ONLY = {
 @click.option("--operation", metavar="NAME", help="Only this operation: read, write, or a word of the trace.")
 @click.option("--process", metavar="NAME", help="Only this process, by name or number.")
 @click.option("--device", metavar="NAME", help="Only this device, of a trace or a recording.")
+@click.option("--syscall", metavar="KIND", help="Of a recording: system calls that read, write, sync, ...")
 @click.option(
     "--min", "low", metavar="VALUE", help="Lower edge of the rows, in the value unit, or with its own: 50us."
 )

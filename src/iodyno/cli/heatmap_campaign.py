@@ -102,10 +102,14 @@ def _choose(folder: Path, options: dict[str, Any], *, single: bool) -> list[Titl
     if is_recording(folder):
         begin, end = _ends(options)
         return recorded(folder, options, begin, end, most=COLUMNS_MOST, maps_most=MAPS_MOST, single=single)
-    for option in ("device", "quantity"):
+    for option, of in (
+        ("device", "a trace or a recording"),
+        ("quantity", "a trace or a recording"),
+        ("syscall", "a recording"),
+    ):
         if options[option] is not None:
             raise ExperimentError(
-                "is an option of a trace or a recording, and this is a campaign",
+                f"is an option of {of}, and this is a campaign",
                 where=f"--{option}",
                 advice=f"leave --{option} out",
             )

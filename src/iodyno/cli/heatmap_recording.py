@@ -1,7 +1,8 @@
-"""`iodyno heatmap RECORDING`: maps of what the block devices of a host did while no load was on."""
+"""`iodyno heatmap RECORDING`: maps of what the block devices of a host did while no load was on, and of its system calls."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -40,6 +41,8 @@ def recorded(
     single: bool,
 ) -> list[tuple[str, OperationTimes]]:
     """Times of the operations asked for over all segments, with their titles, those with the most first."""
+    if options["syscall"] is not None:
+        return [_of_calls(folder, options, begin or 0.0, _or_inf(end), most)]
     recording, chosen = _chosen(folder, options, maps_most=inf if single else maps_most)
     found = [
         (f"{device}: {kind}, service time", recording.times(device, kind, most, begin or 0.0, _or_inf(end)))
@@ -59,7 +62,7 @@ def sizes(
     maps_most: int,
 ) -> list[tuple[str, Grid]]:
     """Sizes of the operations asked for, with their titles."""
-    for name in ("minus", "low", "high", "rows", "scale"):
+    for name in ("minus", "low", "high", "rows", "scale", "syscall"):
         if options[name] is not None:
             option = {"low": "min", "high": "max"}.get(name, name)
             raise ExperimentError("is an option of maps of latency", where=f"--{option}")
@@ -68,6 +71,36 @@ def sizes(
         (f"{device}: {kind}, size", recording.sizes(device, kind, most, begin or 0.0, _or_inf(end)))
         for device, kind in chosen
     ]
+
+
+def _of_calls(
+    folder: Path, options: dict[str, Any], begin: float, end: float, most: int
+) -> tuple[str, OperationTimes]:
+    """Times of the system calls asked for, with their title. Raises ExperimentError, and StoreError where none is recorded."""
+    from iodyno.analysis.recording import CALLS, Recording
+
+    _refuse(options, _OF_LOADS, "of trials with a load, and this is a recording")
+    _refuse(options, ("device", "operation"), "of block devices, and --syscall chooses calls")
+    kind = options["syscall"]
+    if kind not in CALLS:
+        raise ExperimentError(
+            invalid(kind, ", ".join(CALLS)), where="--syscall", advice=f"--syscall {CALLS[0]}"
+        )
+    recording = Recording(folder)
+    there = recording.calls()
+    if kind not in there:
+        raise StoreError(
+            f"no system call that does {kind} is recorded: there are {', '.join(there) or 'none'}",
+            where=str(folder),
+            advice="iodyno record --syscalls" if not there else f"--syscall {there[0]}",
+        )
+    return f"{kind} calls, from begin to end", recording.call_times(kind, most, begin, end)
+
+
+def _refuse(options: dict[str, Any], names: Iterable[str], why: str) -> None:
+    for name in names:
+        if options[name] is not None:
+            raise ExperimentError(f"is an option {why}", where=f"--{name}", advice=f"leave --{name} out")
 
 
 def _or_inf(end: float | None) -> float:
@@ -80,13 +113,7 @@ def _chosen(
     """The recording, and devices with their kinds of operations: reads and writes where nobody says which."""
     from iodyno.analysis.recording import DATA, Recording
 
-    for name in _OF_LOADS:
-        if options[name] is not None:
-            raise ExperimentError(
-                "is an option of trials with a load, and this is a recording",
-                where=f"--{name}",
-                advice=f"leave --{name} out",
-            )
+    _refuse(options, _OF_LOADS, "of trials with a load, and this is a recording")
     if options["quantity"] not in (None, *_QUANTITIES):
         raise ExperimentError(
             invalid(options["quantity"], " or ".join(_QUANTITIES)),

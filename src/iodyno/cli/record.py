@@ -60,6 +60,9 @@ _LEAST_EVERY_NS = 100_000_000
     show_default=True,
     help="full: with exact CPU time, which costs each switch of tasks.",
 )
+@click.option(
+    "--syscalls", is_flag=True, help="System calls that read, write, sync, ... too: costs each call."
+)
 @format_option()
 def command(
     into: Path,
@@ -70,6 +73,7 @@ def command(
     to: str | None,
     devices: tuple[str, ...],
     sensors: SensorLevel,
+    syscalls: bool,
     form: Form,
 ) -> None:
     """Record what a host does, without a load.
@@ -85,12 +89,14 @@ def command(
       iodyno record --into recording --for 24h --keep 2GiB
       iodyno record --on root@server --into server --keep 168h
       iodyno heatmap recording --operation read
+      iodyno record --into recording --syscalls
+      iodyno heatmap recording --syscall write
     """
     # Imported here: slow, and not needed for `--help`.
     from iodyno.campaign.recording import Progress
     from iodyno.report import numbers
 
-    spec = _spec(every, length, keep, segment, devices, sensors)
+    spec = replace(_spec(every, length, keep, segment), devices=devices, sensors=sensors, syscalls=syscalls)
     host = _host(to)
     if to is None:
         _check_devices(devices)
@@ -172,10 +178,8 @@ def _clear() -> None:
             click.echo("\r" + " " * 78 + "\r", nl=False, err=True)
 
 
-def _spec(
-    every: str, length: str | None, keep: str, segment: str, devices: tuple[str, ...], sensors: SensorLevel
-) -> RecordingSpec:
-    """What the options ask for. Raises ExperimentError."""
+def _spec(every: str, length: str | None, keep: str, segment: str) -> RecordingSpec:
+    """What the options of lengths ask for. Raises ExperimentError."""
     from iodyno.campaign.recording import RecordingSpec
 
     every_ns, segment_ns = _duration(every, "--every"), _duration(segment, "--segment")
@@ -193,7 +197,7 @@ def _spec(
             allowed = "a size such as 1GiB, or a duration such as 168h"
             raise ExperimentError(invalid(keep, allowed), where="--keep", advice="--keep 1GiB") from None
     length_ns = None if length is None else _duration(length, "--for")
-    return RecordingSpec(every_ns, segment_ns, length_ns, keep_bytes, keep_ns, devices, sensors)
+    return RecordingSpec(every_ns, segment_ns, length_ns, keep_bytes, keep_ns)
 
 
 def _duration(written: str, option: str) -> int:

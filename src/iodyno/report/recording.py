@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from typing import Any
 
-from iodyno.analysis.recording import DATA, DeviceRow, HostRow, Recording, Slot
+from iodyno.analysis.recording import DATA, HostRow, OperationRow, Recording, Slot
 from iodyno.core.quantity import counted, show_rough
 from iodyno.report.form import Block, Row, Shown
 from iodyno.report.numbers import digits, quantity
@@ -32,17 +32,19 @@ def shown_of(recording: Recording) -> Shown:
         name: {kind: recording.device_rows(name, kind, ROWS_MOST) for kind in recording.operations(name)}
         for name in recording.devices()
     }
+    calls = {kind: recording.call_rows(kind, ROWS_MOST) for kind in recording.calls()}
     return Shown(
-        lambda: _blocks(recording, host, devices),
-        lambda: _values(recording, host, devices),
-        lambda: _csv(recording, host, devices),
+        lambda: _blocks(recording, host, devices, calls),
+        lambda: _values(recording, host, devices, calls),
+        lambda: _csv(recording, host, devices, calls),
     )
 
 
-Devices = Mapping[str, Mapping[str, list[DeviceRow]]]
+Kinds = Mapping[str, list[OperationRow]]
+Devices = Mapping[str, Kinds]
 
 
-def _blocks(recording: Recording, host: list[HostRow], devices: Devices) -> Iterator[Block]:
+def _blocks(recording: Recording, host: list[HostRow], devices: Devices, calls: Kinds) -> Iterator[Block]:
     length = show_rough(round(recording.length_s * 1e9))
     yield (
         f"Recording of {recording.host}: {length} from {recording.begin:%Y-%m-%d %H:%M:%S} UTC, "
@@ -52,8 +54,7 @@ def _blocks(recording: Recording, host: list[HostRow], devices: Devices) -> Iter
     if missing := _missing(recording, host):
         yield missing
     day = recording.length_s > 86_400
-    clock = Column("time (UTC)")
-    columns = [clock, *(Column(f"{name} %", right=True) for name in _CLASSES)]
+    columns = [Column("time (UTC)"), *(Column(f"{name} %", right=True) for name in _CLASSES)]
     columns += [Column(title, right=True) for _, title, _ in _RATES]
     rows = [
         (
@@ -66,40 +67,42 @@ def _blocks(recording: Recording, host: list[HostRow], devices: Devices) -> Iter
     ]
     yield Table(f"CPU time of all CPUs, by ticks ({recording.host})", tuple(columns), tuple(rows))
     for device, kinds in devices.items():
-        table: list[tuple[Cell, ...]] = []
-        for number in range(max(map(len, kinds.values()), default=0)):
-            for kind, found in kinds.items():
-                row = found[number]
-                if not row.slot.recorded_ns or not (row.operations or kind in DATA):
-                    continue
-                times = [quantity(_quantile(row, q), "ns") for _, q in _QUANTILES]
-                cells = [
-                    quantity(row.per_s(row.operations), "1/s"),
-                    quantity(row.per_s(row.bytes), "B/s"),
-                    *times,
-                ]
-                table.append(
-                    (
-                        Cell(_time(recording, row.slot, day)),
-                        Cell(kind),
-                        *map(Cell, cells),
-                        Cell(str(row.slow)),
-                    )
-                )
-        titles = ("operations", "bytes", *(name for name, _ in _QUANTILES), "over 20 ms")
-        heads = (clock, Column("kind"), *(Column(title, right=True) for title in titles))
-        yield Table(
-            f"Device {device}: times from the hand-over to the device to the completion",
-            heads,
-            tuple(table),
-            2,
-        )
+        title = f"Device {device}: times from the hand-over to the device to the completion"
+        yield _operations(recording, title, kinds, day)
     if not devices:
         yield "No operation of a block device was seen."
     if count := recording.left_out():
         yield f"{counted(count, 'operation')} not in these numbers: the kernel did not show their begin or end."
+    if calls:
+        title = f"System calls of all processes but the agent ({recording.host}): times from begin to end"
+        yield _operations(recording, title, calls, day, calls=True)
+    if count := recording.left_out("syscall"):
+        yield f"{counted(count, 'call')} not in these numbers: no memory to remember their begin."
     for each in recording.damaged:
         yield f"Damaged and left out: {each.name}."
+
+
+def _operations(recording: Recording, title: str, kinds: Kinds, day: bool, *, calls: bool = False) -> Table:
+    """The table of the operations of a device, or of system calls, by kind."""
+    table: list[tuple[Cell, ...]] = []
+    for number in range(max(map(len, kinds.values()), default=0)):
+        for kind, found in kinds.items():
+            row = found[number]
+            if not row.slot.recorded_ns or not (row.operations or kind in DATA):
+                continue
+            cells = [
+                _time(recording, row.slot, day),
+                kind,
+                quantity(row.per_s(row.operations), "1/s"),
+                quantity(row.per_s(row.bytes), "B/s"),
+                *(quantity(_quantile(row, q), "ns") for _, q in _QUANTILES),
+                str(row.errors if calls else row.slow),
+            ]
+            table.append(tuple(map(Cell, cells)))
+    what, last = ("calls", "failed") if calls else ("operations", "over 20 ms")
+    titles = (what, "bytes", *(name for name, _ in _QUANTILES), last)
+    heads = (Column("time (UTC)"), Column("kind"), *(Column(each, right=True) for each in titles))
+    return Table(title, heads, tuple(table), 2)
 
 
 def _missing(recording: Recording, host: list[HostRow]) -> str:
@@ -113,11 +116,11 @@ def _time(recording: Recording, slot: Slot, day: bool) -> str:
     return f"{at:%m-%d %H:%M:%S}" if day else f"{at:%H:%M:%S}"
 
 
-def _quantile(row: DeviceRow, q: float) -> float | None:
+def _quantile(row: OperationRow, q: float) -> float | None:
     return row.times.quantile(q) if (1 - q) * row.times.count >= _LEAST_BEYOND else None
 
 
-def _values(recording: Recording, host: list[HostRow], devices: Devices) -> dict[str, Any]:
+def _values(recording: Recording, host: list[HostRow], devices: Devices, calls: Kinds) -> dict[str, Any]:
     return {
         "recording": {
             "host": recording.host,
@@ -133,6 +136,7 @@ def _values(recording: Recording, host: list[HostRow], devices: Devices) -> dict
             device: {kind: [_device(recording, row) for row in rows] for kind, rows in kinds.items()}
             for device, kinds in devices.items()
         },
+        "system_calls": {kind: [_call(recording, row) for row in rows] for kind, rows in calls.items()},
     }
 
 
@@ -144,26 +148,44 @@ def _place(recording: Recording, slot: Slot) -> dict[str, Any]:
     }
 
 
-def _device(recording: Recording, row: DeviceRow) -> dict[str, Any]:
+def _device(recording: Recording, row: OperationRow) -> dict[str, Any]:
     return {
         **_place(recording, row.slot),
         "operations": row.operations,
         "bytes": row.bytes,
         "slow_operations": row.slow,
-        "mean_ns": row.times.mean,
-        **{f"{name.replace('.', '')}_ns": _quantile(row, q) for name, q in _QUANTILES},
+        **_times(row),
     }
 
 
-def _csv(recording: Recording, host: list[HostRow], devices: Devices) -> Iterator[Row]:
+def _call(recording: Recording, row: OperationRow) -> dict[str, Any]:
+    return {
+        **_place(recording, row.slot),
+        "calls": row.operations,
+        "call_bytes": row.bytes,
+        "failed_calls": row.errors,
+        **_times(row),
+    }
+
+
+def _times(row: OperationRow) -> dict[str, Any]:
+    quantiles = {f"{name.replace('.', '')}_ns": _quantile(row, q) for name, q in _QUANTILES}
+    return {"mean_ns": row.times.mean, **quantiles}
+
+
+def _csv(recording: Recording, host: list[HostRow], devices: Devices, calls: Kinds) -> Iterator[Row]:
     for row in host:
         shares = {f"cpu_{name}_ratio": row.cpu.get(name) for name in _CLASSES}
         for name, value in {**shares, **row.per_s}.items():
             yield {**_place(recording, row.slot), "device": "", "kind": "", "metric": name, "value": value}
-    for device, kinds in devices.items():
-        for kind, rows in kinds.items():
-            for one in rows:
-                for name, value in _device(recording, one).items():
-                    if name not in ("begin", "length_s", "recorded_s"):
-                        place = _place(recording, one.slot)
-                        yield {**place, "device": device, "kind": kind, "metric": name, "value": value}
+    each = [
+        (device, kind, _device(recording, one))
+        for device, kinds in devices.items()
+        for kind, rows in kinds.items()
+        for one in rows
+    ]
+    each += [("system calls", kind, _call(recording, one)) for kind, rows in calls.items() for one in rows]
+    for device, kind, values in each:
+        place = {name: values.pop(name) for name in ("begin", "length_s", "recorded_s")}
+        for name, value in values.items():
+            yield {**place, "device": device, "kind": kind, "metric": name, "value": value}

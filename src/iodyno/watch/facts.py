@@ -22,10 +22,12 @@ BANDS_PER_DECADE = 32
 CLOCKS = ("response_time", "lateness", "waiting")
 """Histograms of an open loop besides service times."""
 
-DEVICE_TIMES = "block.service_time_ns"
-"""Times of operations at a block device, as a sensor has them."""
+SENSED_TIMES = ("block.service_time_ns", "syscall.time_ns")
+"""Times of operations at a block device, and of system calls, as sensors have them."""
+_CALLS = " calls"
+"""What the name of times of system calls ends in."""
 
-MACHINE_WIDE = frozenset({"disk", "disk_operations", "disk_busy", "switches"})
+MACHINE_WIDE = frozenset({"calls", "disk", "disk_operations", "disk_busy", "switches"})
 """Statistics that a host reads of its whole machine: where several hosts are on one, those of one of them count."""
 
 Fact = tuple[str, str, str, int]
@@ -52,6 +54,7 @@ class Statistic:
 STATISTICS = (
     Statistic("operations", "operations", "/s", ("type", "band")),
     Statistic("arrivals", "times of an open loop", "/s", ("clock", "band"), stacked=False),
+    Statistic("calls", "system calls", "/s", ("type", "band")),
     Statistic("payload", "payload", "B/s", ("direction",), stacked=False),
     Statistic("errors", "operations that failed", "/s", ("type",)),
     Statistic("cpu", "CPU time", "CPUs", ("class", "cpu"), scale=1.0),
@@ -170,8 +173,8 @@ class Cutter:
         """The sample of one line of a feed: `host`, `role`, `operation`, `cpus` and `record`. Raises KeyError for another."""
         record, host = shortened(line["record"]), line["host"]
         origin_ns = self._origins.setdefault((trial, host), record["begin_ns"])
-        # Where no load is on, what the devices did is looked at.
-        times = _times(line["operation"], record) or _times_of_devices(line)
+        # Where no load is on, what the devices did is looked at, and the system calls.
+        times = _times(line["operation"], record) or _sensed_times(line)
         line = {**line, "record": record}
         facts = _facts(line, times)
         if host in self.seconds:
@@ -206,16 +209,28 @@ def _times(operation: str, record: Mapping[str, Any]) -> dict[str, Histogram]:
     }
 
 
-def _times_of_devices(line: Mapping[str, Any]) -> dict[str, Histogram]:
-    """Times of reads, writes and the like at each block device, of a host that is only looked at."""
+def _sensed_times(line: Mapping[str, Any]) -> dict[str, Histogram]:
+    """Times of reads, writes and the like at each block device, and of system calls, of a host that is only looked at."""
     found: dict[str, list[Histogram]] = {}
     for reading in line["record"]["sensors"] if line["role"] == "idle" else ():
         for each in reading.get("times") or ():
-            if each["metric"] == DEVICE_TIMES:
+            if each["metric"] in SENSED_TIMES:
                 where, h = _labels(each["label"]), each["times"]
                 times = Histogram(h["count"], h["sum_ns"], tuple(h["buckets"]), tuple(h["counts"]))
-                found.setdefault(f"{where['dev']} {where['operation']}", []).append(times)
+                name = (
+                    f"{where['dev']} {where['operation']}"
+                    if "dev" in where
+                    else f"{where['operation']}{_CALLS}"
+                )
+                found.setdefault(name, []).append(times)
     return {name: merge(each) for name, each in found.items()}
+
+
+def _statistic(name: str, role: str) -> str:
+    """What times of that name count as."""
+    if name in CLOCKS:
+        return "arrivals"
+    return "calls" if role == "idle" and name.endswith(_CALLS) else "operations"
 
 
 def _facts(line: Mapping[str, Any], times: Mapping[str, Histogram]) -> Iterable[Fact]:
@@ -224,7 +239,7 @@ def _facts(line: Mapping[str, Any], times: Mapping[str, Histogram]) -> Iterable[
     cpus = frozenset(str(cpu) for cpu in line["cpus"])
     load = record["load"]
     for name, histogram in times.items():
-        statistic = "arrivals" if name in CLOCKS else "operations"
+        statistic = _statistic(name, role)
         for band, count in banded(histogram).items():
             yield statistic, name, str(band), count
     untimed = load["operations"] - sum(h.count for name, h in times.items() if name not in CLOCKS)

@@ -117,6 +117,7 @@ def _totals(totals: Totals) -> Iterator[Metric]:
     for statistic, metric, text, label in (
         (_OPERATIONS, "iodyno_service_time_seconds", "Service times of operations.", "type"),
         ("arrivals", "iodyno_arrival_seconds", "Times of an open loop.", "clock"),
+        ("calls", "iodyno_system_call_seconds", "Times of system calls.", "type"),
     ):
         yield _histogram(
             totals, statistic, HistogramMetricFamily(metric, text, labels=["host", label], unit="seconds")

@@ -12,7 +12,7 @@ from iodyno.core.errors import StoreError
 from iodyno.core.outcome import bystanders_of
 from iodyno.store.manifest import no_campaign, read_header, read_manifest, trial_folders
 from iodyno.store.schema import CAMPAIGN, TRIALS, part_file
-from iodyno.watch.facts import CLOCKS, DEVICE_TIMES, Cutter, Sample
+from iodyno.watch.facts import CLOCKS, SENSED_TIMES, Cutter, Sample
 
 _OPERATION = {"send": "write", "receive": "read"}
 _CLASSES = "classes"
@@ -100,13 +100,13 @@ def read_samples(folder: Path, name: str, seconds: frozenset[str] = frozenset())
     for row in sorted(records, key=lambda row: (row["index"], row["host"])):
         key = (row["host"], row["index"])
         line = _line(row, hosts[row["host"]], times.get(key, ()), of_classes.get(key, ()))
-        of_devices = {
+        sensed = {
             "sensor": "",
             "cost_ns": 0,
             "values": [],
-            "times": _times_of_devices(times.get(key, ())),
+            "times": _sensed_times(times.get(key, ())),
         }
-        line["record"]["sensors"] = [*readings.get(key, {}).values(), of_devices]
+        line["record"]["sensors"] = [*readings.get(key, {}).values(), sensed]
         samples.append(cutter.cut(name, line))
     return samples
 
@@ -144,15 +144,15 @@ def _line(
     return {"host": row["host"], **place, "operation": operation, "record": record}
 
 
-def _times_of_devices(histograms: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Times of block devices, as a sensor's reading had them."""
+def _sensed_times(histograms: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Times of block devices and system calls, as a sensor's reading had them."""
     named = (
         (*histogram["operation"].removesuffix("]").partition("["), histogram) for histogram in histograms
     )
     return [
         {"metric": metric, "label": label, "times": histogram}
         for metric, _, label, histogram in named
-        if metric == DEVICE_TIMES
+        if metric in SENSED_TIMES
     ]
 
 

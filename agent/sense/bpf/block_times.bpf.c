@@ -50,9 +50,11 @@ struct begun {
 	__u64 also_unused;  // to a power of two: places are found by a shift
 };
 
-// By the address of the request: at the place that it gives, at the one beside it, or in the table, which is slow, where others
-// have both. Memory of the programs themselves needs no look-up.
+// By the address of the request: at the place that it gives, at the one beside it, at the same of the far places where others
+// have both, or in the table, which is slow. Memory of the programs themselves needs no look-up; what is larger than 32 KiB
+// the kernel maps page by page, and an operation may wait as long for the way to its page as for all else.
 static struct begun places[PLACES];
+static struct begun far_places[FAR_PLACES] SEC(".bss.far");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -61,7 +63,7 @@ struct {
 	__type(value, struct begun);
 } displaced SEC(".maps");
 
-// What series are of, by their number: `taken` decides between CPUs that want the same number, and is what the agent reads.
+// What series are of, by their number, which the agent reads; `taken` decides between CPUs that want the same number.
 // In a section of its own: the agent empties it together with `taken`, and leaves the places as they are.
 static __u64 kinds[SERIES] SEC(".bss.kinds");
 
@@ -220,31 +222,37 @@ static __always_inline void tell_process(__u32 bytes)
 	process->bytes += bytes;
 }
 
-static __always_inline __u32 place_of(__u64 request)
+static __always_inline __u32 place_of(__u64 request, __u32 bits)
 {
 	__u32 low;
 
 	// The verifier lets nobody compute with an address, but its lower half is a number.
 	asm volatile("%0 = %1" : "=w"(low) : "w"((__u32)request));
 	// Knuth's multiplicative hashing, of addresses that are multiples of a cache line.
-	return ((low >> 6) * 2654435761U) >> (32 - PLACE_BITS);
+	return ((low >> 6) * 2654435761U) >> (32 - bits);
 }
 
-RARE struct begun *displaced_of(__u64 request)
+RARE struct begun *far_or_displaced(__u64 request)
 {
+	__u32 place = place_of(request, FAR_BITS);
+
+	if (far_places[place].request == request)
+		return &far_places[place];
+	if (far_places[place ^ 1].request == request)
+		return &far_places[place ^ 1];
 	return bpf_map_lookup_elem(&displaced, &request);
 }
 
 // What is known of an operation that was begun.
 static __always_inline struct begun *known(__u64 request)
 {
-	__u32 place = place_of(request);
+	__u32 place = place_of(request, PLACE_BITS);
 
 	if (places[place].request == request)
 		return &places[place];
 	if (places[place ^ 1].request == request)
 		return &places[place ^ 1];
-	return displaced_of(request);
+	return far_or_displaced(request);
 }
 
 static __always_inline int idle(struct begun *begun)
@@ -253,16 +261,23 @@ static __always_inline int idle(struct begun *begun)
 }
 
 // A place for an operation that has none. Of two CPUs that take one at once, the one is counted as unseen.
-RARE struct begun *new_place(__u64 request, __u32 place)
+RARE struct begun *new_place(__u64 request)
 {
 	struct begun none = {.request = request};
+	__u32 place = place_of(request, PLACE_BITS);
 
-	place %= PLACES;
 	if (!idle(&places[place]))
 		place ^= 1;
 	if (idle(&places[place])) {
 		places[place].request = request;
 		return &places[place];
+	}
+	place = place_of(request, FAR_BITS);
+	if (!idle(&far_places[place]))
+		place ^= 1;
+	if (idle(&far_places[place])) {
+		far_places[place].request = request;
+		return &far_places[place];
 	}
 	bpf_map_update_elem(&displaced, &request, &none, BPF_NOEXIST);
 	return bpf_map_lookup_elem(&displaced, &request);
@@ -272,7 +287,7 @@ static __always_inline struct begun *begun_of(__u64 request)
 {
 	struct begun *begun = known(request);
 
-	return begun ? begun : new_place(request, place_of(request));
+	return begun ? begun : new_place(request);
 }
 
 SEC("tp_btf/block_rq_insert")
@@ -353,11 +368,11 @@ static __always_inline void count(struct series *into, __u64 queue_ns, __u64 ser
 	into->operations += 1;
 	into->service_ns += service_ns;
 	if (bucket < BUCKETS)
-		into->service[bucket] += 1;
+		into->times[bucket].service += 1;
 	into->queue_ns += queue_ns;
 	bucket = bucket_of(queue_ns);
 	if (bucket < BUCKETS)
-		into->queue[bucket] += 1;
+		into->times[bucket].queue += 1;
 }
 
 static __always_inline void tell_slow(

@@ -11,9 +11,12 @@
 #define CLASSES 10
 // Processes that have operations begun, at places of their own and besides; what others begin is counted with their series only.
 #define PROCESSES 256
-// Places of operations in flight: as many as fast devices have requests, a few times over, so that few share one.
-#define PLACE_BITS 14
+// Places of operations in flight, near and far: as many near ones as have room in 16 KiB, and as many far ones as fast devices
+// have requests, a few times over, so that few share one.
+#define PLACE_BITS 9
 #define PLACES (1 << PLACE_BITS)
+#define FAR_BITS 14
+#define FAR_PLACES (1 << FAR_BITS)
 
 // From here on an operation is slow, from when it was made to its end. chosen: longer than a seek and a turn of a disk of
 // 7200 turns a minute take together, so that beyond it something waited.
@@ -35,8 +38,10 @@ struct series {
 	__u64 slow;
 	__u64 queue_ns;    // from when they were made to when they were handed to the device
 	__u64 service_ns;  // from there to their completion
-	__u32 queue[BUCKETS];
-	__u32 service[BUCKETS];
+	struct {
+		__u32 queue;
+		__u32 service;
+	} times[BUCKETS];  // side by side: short times of both lie on one page
 };
 
 struct process {

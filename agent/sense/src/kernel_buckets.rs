@@ -8,12 +8,10 @@ const TOP_BITS: u32 = 40;
 /// Buckets of one of them.
 pub(crate) const BUCKETS: usize = (((TOP_BITS - SUB_BITS - 1) as usize) << SUB_BITS) + (2 << SUB_BITS);
 
-/// Counts of 32 bits, two of which lie in each word, as the machine orders its bytes.
-pub(crate) fn counts(words: &[u64]) -> impl Iterator<Item = u32> + '_ {
-    words.iter().flat_map(|word| {
-        let bytes = word.to_ne_bytes();
-        [0, 4].map(|at| u32::from_ne_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]))
-    })
+/// Two counts of 32 bits that lie in a word, as the machine orders its bytes.
+pub(crate) fn counts(word: u64) -> [u32; 2] {
+    let bytes = word.to_ne_bytes();
+    [0, 4].map(|at| u32::from_ne_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]))
 }
 
 /// The growth in the agent's own layout: what fell into one of the kernel's buckets goes to that in whose range its middle

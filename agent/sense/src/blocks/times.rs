@@ -122,8 +122,11 @@ impl Series {
         for (sum, word) in head.into_iter().zip(words) {
             *sum = sum.wrapping_add(*word);
         }
-        for (sum, count) in self.queue.iter_mut().chain(&mut self.service).zip(counts(&words[HEAD..])) {
-            *sum = sum.wrapping_add(count);
+        let sums = self.queue.iter_mut().zip(&mut self.service);
+        for ((queue, service), word) in sums.zip(&words[HEAD..]).filter(|(_, word)| **word != 0) {
+            let [of_queue, of_service] = counts(*word);
+            *queue = queue.wrapping_add(of_queue);
+            *service = service.wrapping_add(of_service);
         }
     }
 
@@ -348,8 +351,8 @@ impl BlockTimes {
     /// Every series so far.
     pub fn series(&self) -> Result<Map<SeriesKey, Series>, Refusal> {
         let mut found = Map::new();
-        for taken in self.taken.iter() {
-            let (number, kind) = taken.map_err(EbpfError::from)?;
+        let kinds = self.kinds.get(&0, 0).map_err(EbpfError::from)?;
+        for (number, kind) in (0..).zip(kinds).filter(|(_, kind)| *kind != 0) {
             let mut sum = Series::default();
             for words in self.series.get(&number, 0).map_err(EbpfError::from)?.iter() {
                 sum.add(words);

@@ -105,7 +105,7 @@ impl SyscallTimes {
             for (sum, word) in sum.head.iter_mut().zip(words) {
                 *sum = sum.wrapping_add(*word);
             }
-            for (sum, count) in sum.times.iter_mut().zip(counts(&words[HEAD..])) {
+            for (sum, count) in sum.times.iter_mut().zip(words[HEAD..].iter().copied().flat_map(counts)) {
                 *sum = sum.wrapping_add(count);
             }
         }

@@ -20,8 +20,8 @@ use crate::hello;
 use crate::stream::{read_commands, Incoming, Outgoing};
 use crate::trial;
 
-/// How often the agent says that it lives.
-const HEARTBEAT: Duration = Duration::from_secs(1);
+/// How often the agent says that it lives, where it says nothing else.
+const HEARTBEAT: Nanos = Nanos::SECOND;
 /// How long an agent that ends waits for its job. chosen: a little more than a load on files or devices takes to give an
 /// operation up, so that what it has laid out is removed.
 const LEAVE: Nanos = Nanos(iodyno_storage::GRACE.0 + 2_000_000_000);
@@ -108,10 +108,12 @@ impl Agent {
         let mut heard = clock::monotonic();
         let mut beaten = heard;
         loop {
-            let event = events.recv_timeout(HEARTBEAT / 4);
+            // Nothing is to be done before: each time that a thread wakes takes of a CPU.
+            let next = beaten.plus(HEARTBEAT).min(heard.plus(lab_timeout)).minus(clock::monotonic());
+            let event = events.recv_timeout(Duration::from_nanos(next.0));
             let now = clock::monotonic();
-            if now.minus(beaten).0 >= HEARTBEAT.as_nanos() as u64 {
-                self.outgoing.send(Message::Heartbeat {});
+            if now.minus(beaten) >= HEARTBEAT {
+                self.outgoing.beat();
                 beaten = now;
             }
             match event {
@@ -122,7 +124,7 @@ impl Agent {
                     }
                 }
                 Ok(Event::JobEnded(number, told)) => self.job_ended(number, *told),
-                Err(RecvTimeoutError::Timeout) if now.minus(heard) > lab_timeout => {
+                Err(RecvTimeoutError::Timeout) if now.minus(heard) >= lab_timeout => {
                     let silent = now.minus(heard).0 as f64 / 1e9;
                     return End::Error(WireError {
                         code: ErrorCode::LabLost,

@@ -2,7 +2,9 @@
 //! command is read while a job runs.
 
 use std::io::{Read, Write};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{channel, Receiver, Sender};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use iodyno_core::frame::{encode, Decoder, FrameError};
@@ -67,6 +69,7 @@ pub fn read_commands<S: Send + 'static>(
 #[derive(Clone)]
 pub struct Outgoing {
     queue: Sender<Message>,
+    said: Arc<AtomicBool>,
 }
 
 /// The thread behind [`Outgoing`].
@@ -91,12 +94,21 @@ impl Outgoing {
                 }
             }
         });
-        (Outgoing { queue }, Writer { thread })
+        (Outgoing { queue, said: Arc::default() }, Writer { thread })
     }
 
     /// Queues a message.
     pub fn send(&self, message: Message) {
+        self.said.store(true, Relaxed);
         let _ = self.queue.send(message);
+    }
+
+    /// Queues a heartbeat where nothing was queued since the last call: whatever comes says that the agent lives, and each
+    /// message takes of a CPU at both ends.
+    pub fn beat(&self) {
+        if !self.said.swap(false, Relaxed) {
+            let _ = self.queue.send(Message::Heartbeat {});
+        }
     }
 }
 

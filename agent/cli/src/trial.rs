@@ -26,11 +26,8 @@ const LEAST_SLACK: Nanos = Nanos(20 * 1_000_000);
 const BASELINE_LEAD: Nanos = Nanos(10 * 1_000_000);
 /// How long the load may take to come to rest after its stop.
 const REST: Nanos = Nanos(6 * 1_000_000_000);
-/// How often a waiting job looks whether it was dropped.
+/// How often is looked at a load, and whether a job that waits for its start was dropped.
 const LOOK: Nanos = Nanos(20 * 1_000_000);
-/// The same of a job without a load, of which nothing else is waited for. chosen: a recorder goes on for days, and 50 looks a
-/// second take as much of a CPU as half of its sensors.
-const IDLE_LOOK: Nanos = Nanos(200 * 1_000_000);
 
 /// Carries `job` out; its account. `start` brings the armed start.
 pub fn carry_out(
@@ -192,8 +189,9 @@ fn observe(
 ) -> Result<Observed, LoadError> {
     let Instruments { mut panel, profiler, quota } = instruments;
     let count = || Count { at_ns: clock::monotonic(), tally: running.map(Running::read).unwrap_or_default() };
-    let look = if running.is_some() { LOOK } else { IDLE_LOOK };
-    sleep_until(start_ns.minus(BASELINE_LEAD), cancel, LOOK)?;
+    // A recorder goes on for days, and has nothing to look at between its records.
+    let look = if running.is_some() || job.profile_hz > 0 { LOOK } else { job.windows.interval_ns };
+    sleep_until(start_ns.minus(BASELINE_LEAD), cancel)?;
     let cpu_before = clock::process_cpu();
     panel.baseline();
 
@@ -209,7 +207,7 @@ fn observe(
         let last_of_window = records.get(index as usize + 1).is_none_or(|(next, _)| next != window);
         if *window == Window::Measured && measured_from.is_none() {
             // Without a warm-up window, the start is still to come.
-            sleep_until(start_ns, cancel, LOOK)?;
+            sleep_until(start_ns, cancel)?;
             profiler.begin();
         }
         let mut parts = running
@@ -287,7 +285,7 @@ fn wait_for_end(
             });
         }
         let next = clock::monotonic().plus(look);
-        sleep_until(parts.as_ref().map_or(next, |parts| next.min(parts.next_ns())).min(due), cancel, look)?;
+        sleep_until(parts.as_ref().map_or(next, |parts| next.min(parts.next_ns())).min(due), cancel)?;
     }
     if window == Window::Drain {
         come_to_rest(running, due, cancel)?;
@@ -328,19 +326,12 @@ fn fairness_ppb(carried: &[u64]) -> Option<u64> {
     (squares > 0.0).then(|| (sum * sum / (carried.len() as f64 * squares) * 1e9).round() as u64)
 }
 
-/// Sleeps to `instant`, in slices, so that a dropped job is noticed.
-fn sleep_until(instant: Nanos, cancel: &Cancel, look: Nanos) -> Result<(), LoadError> {
-    loop {
-        if cancel.is_cancelled() {
-            return Err(dropped());
-        }
-        let now = clock::monotonic();
-        if now >= instant {
-            return Ok(());
-        }
-        if clock::sleep_until(instant.min(now.plus(look))).is_err() {
-            std::thread::yield_now();
-        }
+/// Sleeps to `instant`, or until the job is dropped, which is an error.
+fn sleep_until(instant: Nanos, cancel: &Cancel) -> Result<(), LoadError> {
+    cancel.wait(Some(instant), || false);
+    match cancel.is_cancelled() {
+        true => Err(dropped()),
+        false => Ok(()),
     }
 }
 
@@ -348,7 +339,7 @@ fn sleep_until(instant: Nanos, cancel: &Cancel, look: Nanos) -> Result<(), LoadE
 fn come_to_rest(running: Option<&Running>, due: Nanos, cancel: &Cancel) -> Result<(), LoadError> {
     let Some(running) = running else { return Ok(()) };
     while !running.is_finished() {
-        sleep_until(clock::monotonic().plus(Nanos::MILLISECOND), cancel, LOOK)?;
+        sleep_until(clock::monotonic().plus(Nanos::MILLISECOND), cancel)?;
         if clock::monotonic() > due.plus(REST) {
             running.stop();
         }

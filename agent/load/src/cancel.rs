@@ -40,7 +40,7 @@ impl Cancel {
     }
 
     /// Waits until `done`, cancelled, or `CLOCK_MONOTONIC` shows `until`; `None` waits for ever.
-    pub(crate) fn wait(&self, until: Option<Nanos>, done: impl Fn() -> bool) {
+    pub fn wait(&self, until: Option<Nanos>, done: impl Fn() -> bool) {
         let mut guard = locked(&self.0.lock);
         while !done() && !self.is_cancelled() {
             let left = until.map_or(Nanos::SECOND, |until| until.minus(clock::monotonic()));

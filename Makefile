@@ -137,7 +137,7 @@ sandbox:                                    ## build runsc (gVisor) into ~/.cach
 	CGO_ENABLED=0 GOBIN=$(HOME)/.cache/iodyno go install gvisor.dev/gvisor/runsc@latest
 
 GUEST := $(HOME)/.cache/iodyno/guest
-MACHINE := $(HOME)/.cache/iodyno/machine
+FULL_GUEST := $(HOME)/.cache/iodyno/machine
 guest:                                      ## install QEMU and unpack Debian's cloud kernel into ~/.cache/iodyno, for the level guest of path
 	$(call require,qemu-system-x86 busybox-static,the level guest needs them)
 	$(call unpack-kernel,linux-image-cloud-amd64,$(GUEST))
@@ -145,10 +145,10 @@ guest:                                      ## install QEMU and unpack Debian's 
 
 machine:                                    ## the same of Debian's full kernel, for tests on adapters, disks and NUMA nodes of a machine
 	$(call require,qemu-system-x86 busybox-static,the machine needs them)
-	$(call unpack-kernel,linux-image-amd64,$(MACHINE))
-	rm -rf $(MACHINE)/lib $(MACHINE)/unpacked/lib/modules/*/kernel/{sound,drivers/{gpu,media,staging}}
-	busybox depmod -b $(MACHINE)/unpacked "$$(ls $(MACHINE)/unpacked/lib/modules)"
-	mv $(MACHINE)/unpacked/lib $(MACHINE) && rm -rf $(MACHINE)/unpacked
+	$(call unpack-kernel,linux-image-amd64,$(FULL_GUEST))
+	rm -rf $(FULL_GUEST)/lib $(FULL_GUEST)/unpacked/lib/modules/*/kernel/{sound,drivers/{gpu,media,staging}}
+	busybox depmod -b $(FULL_GUEST)/unpacked "$$(ls $(FULL_GUEST)/unpacked/lib/modules)"
+	mv $(FULL_GUEST)/unpacked/lib $(FULL_GUEST) && rm -rf $(FULL_GUEST)/unpacked
 
 # The package named first, and the kernel that it depends on, into a folder.
 define unpack-kernel

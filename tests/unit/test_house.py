@@ -78,6 +78,13 @@ def test_every_rust_test_program_is_run_by_make() -> None:
     assert sorted(name for line in named for name in line.split()) == sorted(programs)
 
 
+def test_a_variable_of_make_has_one_value() -> None:
+    """A second one, further down, is what every rule sees: wheels were once built for a folder."""
+    names = re.findall(r"^(\w+) [:?]?= ", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert len(names) > 20
+    assert sorted(names) == sorted(set(names))
+
+
 def test_the_agents_documentation_holds_no_example_that_is_not_run() -> None:
     """`make test` runs no doc tests, of which there are none: each crate would be compiled once more to find that out."""
     fences = re.compile(r"^\s*//[/!] ```(.*)$", re.MULTILINE)

@@ -26,7 +26,10 @@ CARGO_TEST = cargo test --locked --quiet --target $(TARGET)
 RUST_BESIDE := --bins $(patsubst %,--test %,allocation batch_calls block files golden many mutated pairs rings scripts traces trees)
 RUST_ALONE := --lib $(patsubst %,--test %,agents block_times exact exact_faults exact_shared live queues quota rights syscall_times)
 # Modules are compiled when they are used: of a hundred MiB of bytecode most never is.
-PIP := $(BIN)/pip install --quiet --disable-pip-version-check --no-compile
+# pip and uv lie there too, once for all clones: an environment has what is used in it.
+INSTALLERS := $(HOME)/.cache/iodyno-build/installers
+PIP := $(INSTALLERS)/bin/pip --python $(BIN)/python --quiet --disable-pip-version-check
+PIP_INSTALL := $(PIP) install --no-compile
 TEST_AGENT := $(CURDIR)/$(VENV)/agent/iodyno-agent
 PROGRAMS := iodyno-agent iodyno-heat
 PYTEST := IODYNO_AGENT=$(TEST_AGENT) $(BIN)/python -m pytest
@@ -115,12 +118,12 @@ OTHER := $(if $(filter x86_64,$(MACHINE)),aarch64,x86_64)
 ARCHITECTURES ?= $(MACHINE) $(if $(shell command -v $(OTHER)-linux-gnu-gcc),$(OTHER))
 wheels: man                                 ## build into dist/ a wheel for x86-64, arm64 or both: what can be built here
 	rm -f dist/*.whl
-	IODYNO_ARCHITECTURES="$(ARCHITECTURES)" $(BIN)/pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
+	IODYNO_ARCHITECTURES="$(ARCHITECTURES)" $(PIP) wheel --no-deps --wheel-dir dist .
 
 NFPM ?= $(shell command -v nfpm || echo go run github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.43.0)
 packages: wheels                            ## build into dist/ a .deb and an .rpm for this machine's architecture and Python
 	rm -rf build/root dist/*.deb dist/*.rpm
-	sh tools/package/root.sh $(BIN)/python build/root
+	PIP="$(PIP)" sh tools/package/root.sh $(BIN)/python build/root
 	export PYTHON=$$($(BIN)/python -c 'import sys; print("%d.%d" % sys.version_info[:2])') \
 	  ARCH=$(if $(filter x86_64,$(MACHINE)),amd64,arm64) VERSION=$$(sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml); \
 	for kind in deb rpm; do $(NFPM) package --config tools/package/nfpm.yaml --packager $$kind --target dist; done
@@ -194,20 +197,20 @@ system-test: system
 system-bench: system
 	$(call require,$(BENCH_PACKAGES),the peers that are compared with)
 
-# Without setuptools, which Python 3.11 puts there and nobody needs.
 $(VENV)/bin/python: | system
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip uninstall --quiet --yes setuptools
+	$(PYTHON) -m venv --without-pip $(VENV)
+	@$(INSTALLERS)/bin/pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear $(INSTALLERS)
 
 $(VENV)/.study: $(VENV)/bin/python pyproject.toml $(AGENT_SOURCES)
-	$(PIP) -e .
+	$(PIP_INSTALL) -e .
 	@touch $@
 
 # The agent of the tests is another one, so that none is built here. Selenium is to take the system's browser: what would fetch
 # one, for four systems, is not kept.
 # uv takes a fifth of pip's time; where it finds no index, as only pip's configuration names one, pip does it.
 $(VENV)/.test: $(VENV)/bin/python pyproject.toml
-	export IODYNO_AGENT=$(TEST_AGENT); $(PIP) uv && $(BIN)/uv pip install --quiet --python $(BIN)/python -e '.[dev]' || $(PIP) -e '.[dev]'
+	@$(INSTALLERS)/bin/uv --version >/dev/null 2>&1 || $(INSTALLERS)/bin/pip install --quiet --disable-pip-version-check uv
+	export IODYNO_AGENT=$(TEST_AGENT); \
+	  $(INSTALLERS)/bin/uv pip install --quiet --python $(BIN)/python -e '.[dev]' || $(PIP_INSTALL) -e '.[dev]'
 	rm -f $(VENV)/lib/python3*/site-packages/selenium/webdriver/common/*/selenium-manager*
-	$(BIN)/pip uninstall --quiet --yes uv
 	@touch $@

@@ -21,7 +21,7 @@ from iodyno.analysis.operation_times import times_of
 from iodyno.analysis.outcomes import measure_named
 from iodyno.analysis.trial import Trial
 from iodyno.core.experiment import Experiment
-from iodyno.loads.disk.analysis import block_times
+from iodyno.loads.disk.analysis import block_times, devices, targets
 from iodyno.session.locate import find_agent
 
 pytestmark = pytest.mark.root
@@ -163,3 +163,37 @@ def test_a_file_that_cannot_be_read_past_the_cache_is_one_clear_error(tmp_path: 
         said = ended.stderr.splitlines()
         assert ended.returncode == 70 and len(said) == 1, ended
         assert said[0].startswith(f"iodyno-agent: error: {path}: ") or "BPF" in said[0], said
+
+
+def test_each_of_several_targets_has_its_own_numbers_and_the_busiest_device_stands_for_all(
+    tmp_path: Path,
+) -> None:
+    words = ("--filter=delay", f"rdelay={DELAY_NS // 1_000_000}ms")
+    with filtered_device(tmp_path, *words) as slow, loop_device(tmp_path / "fast") as fast:
+        places = [str(fast), str(slow)]
+        experiment = asked(HOSTS, {"direct": ["on"]}, target=", ".join(places), measured="1s", workers=2)
+        trial = trial_of(experiment, tmp_path / "into")
+        found = targets.measured(trial)
+        assert list(found) == [("client", place, "read") for place in places]
+        quick, delayed = ({name: one.value or 0.0 for name, one in each.items()} for each in found.values())
+        assert delayed["service_time_p50_ns"] >= 0.98 * DELAY_NS > 2 * quick["service_time_p50_ns"]
+        assert delayed["service_time_mean_ns"] >= DELAY_NS > quick["service_time_mean_ns"]
+        # They are used in turn, and together are what the load did.
+        together = quick["operations_per_s"] + delayed["operations_per_s"]
+        assert together == pytest.approx(measure_named(trial, "iops", CostBasis()).value)
+        assert quick["operations_per_s"] == pytest.approx(delayed["operations_per_s"], rel=0.2)
+        assert delayed["bytes_per_s"] == pytest.approx(4096 * delayed["operations_per_s"])
+        assert delayed["device_busy_ratio"] > 0.9 > quick["device_busy_ratio"]
+        (host,) = trial.hosts.values()
+        assert devices.device_of(trial, host) == f"dev={slow.name}"
+    program, (folder,) = Path(sys.executable).with_name("iodyno"), (tmp_path / "into").iterdir()
+    said = subprocess.run([program, "report", folder, "--json"], capture_output=True, text=True, check=True)
+    (point,) = json.loads(said.stdout)["points"]
+    rows = {one["target"]: one["service_time_p50_ns"]["estimate"] for one in point["targets"]}
+    assert rows == {
+        place: pytest.approx(one["service_time_p50_ns"])
+        for place, one in zip(places, (quick, delayed), strict=True)
+    }
+    said = subprocess.run([program, "report", folder], capture_output=True, text=True, check=True)
+    _, _, table = said.stdout.partition("Each target\n")
+    assert [line.split()[1] for line in table.splitlines()[1:3]] == places

@@ -9,7 +9,7 @@ use iodyno_core::message::{Command, Message};
 use schemars::schema_for;
 use serde_json::{json, Value};
 
-use crate::{arrivals, parts, tallies};
+use crate::{arrivals, parts, tallies, targets};
 
 /// Writes `command.schema.json`, `message.schema.json` and `metrics.json` into `folder`.
 pub fn write(folder: &Path) -> io::Result<()> {
@@ -22,7 +22,7 @@ pub fn write(folder: &Path) -> io::Result<()> {
 fn metrics() -> Value {
     let sensors: Vec<Value> = iodyno_sense::catalogue()
         .into_iter()
-        .chain([(arrivals::NAME, &arrivals::METRICS[..])])
+        .chain([(arrivals::NAME, &arrivals::METRICS[..]), (targets::NAME, &targets::METRICS[..])])
         .chain(tallies::catalogue())
         .chain([(parts::NAME, &parts::METRICS[..])])
         .map(|(sensor, metrics)| json!({ "sensor": sensor, "metrics": metrics }))

@@ -40,6 +40,8 @@ pub struct Tally {
     pub totals: Totals,
     /// By class of operation, where the load has classes.
     pub classes: Vec<ClassTotals>,
+    /// The same of each target, where they are told apart.
+    pub targets: Vec<Vec<ClassTotals>>,
 }
 
 /// What a load did.
@@ -166,25 +168,23 @@ impl Running {
     /// Reads its counters.
     pub fn read(&self) -> Tally {
         match self {
-            Running::Network(running) => Tally { totals: running.meter().read(), classes: Vec::new() },
+            Running::Network(running) => Tally { totals: running.meter().read(), ..Tally::default() },
             Running::Disk(running) => {
-                let block::Totals { bytes, operations, service_time, classes, target_bytes, open_loop } =
-                    running.read();
-                let connection_bytes = target_bytes;
+                let done = running.read();
                 let totals = Totals {
-                    bytes,
-                    operations,
-                    service_time,
-                    connection_bytes,
-                    open_loop,
+                    bytes: done.bytes,
+                    operations: done.operations,
+                    service_time: done.service_time,
+                    connection_bytes: done.target_bytes,
+                    open_loop: done.open_loop,
                     ..Totals::default()
                 };
-                Tally { totals, classes }
+                Tally { totals, classes: done.classes, targets: done.targets }
             }
             Running::Files(running) => {
                 let program::Totals { bytes, operations, service_time, open_loop, classes } = running.read();
                 let totals = Totals { bytes, operations, service_time, open_loop, ..Totals::default() };
-                Tally { totals, classes }
+                Tally { totals, classes, targets: Vec::new() }
             }
         }
     }

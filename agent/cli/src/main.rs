@@ -16,6 +16,7 @@ mod relay;
 mod stream;
 mod tallies;
 mod target;
+mod targets;
 mod trace_block;
 mod trial;
 

@@ -18,7 +18,7 @@ use iodyno_sys::{clock, memory_policy, process, realtime};
 use crate::load::{self, Finished, Prepared, Running, Tally};
 use crate::parts::Parts;
 use crate::stream::Outgoing;
-use crate::{arrivals, parts, tallies};
+use crate::{arrivals, parts, tallies, targets};
 
 /// An `arm` that leaves less than this is refused: the start would be late or cold.
 const LEAST_SLACK: Nanos = Nanos(20 * 1_000_000);
@@ -71,7 +71,7 @@ pub fn carry_out(
         watched: job.watched.iter().map(|one| (one.role.clone(), one.process_ids.clone())).collect(),
     };
     profiler.count_alike(&subject.alike());
-    let own = |name: &str| name == arrivals::NAME || name == parts::NAME || tallies::has(name);
+    let own = |name: &str| [arrivals::NAME, parts::NAME, targets::NAME].contains(&name) || tallies::has(name);
     let sensors: Option<Vec<String>> =
         job.sensors.as_ref().map(|names| names.iter().filter(|name| !own(name)).cloned().collect());
     let panel = Panel::new(&Roots::default(), &subject, sensors.as_deref()).map_err(|error| LoadError {
@@ -366,6 +366,7 @@ fn record(
     sensors.extend(tallies::readings(job, &before.tally.totals, &now.tally.totals, now.at_ns, span_ns));
     let times = arrivals::times(&before.tally.totals, &now.tally.totals);
     sensors.extend(arrivals::reading(&before.tally.totals, &now.tally.totals, now.at_ns, span_ns));
+    sensors.extend(targets::reading(&before.tally.targets, &now.tally.targets, now.at_ns, span_ns));
     Record {
         trial: job.trial.clone(),
         index,

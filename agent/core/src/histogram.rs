@@ -129,6 +129,14 @@ impl Snapshot {
         total
     }
 
+    /// Adds what others recorded.
+    pub fn add(&mut self, other: &Snapshot) {
+        for (cell, more) in self.cells.iter_mut().zip(&other.cells) {
+            *cell += more;
+        }
+        self.sum_ns += other.sum_ns;
+    }
+
     /// Values recorded.
     #[must_use]
     pub fn count(&self) -> u64 {

@@ -21,6 +21,19 @@ pub struct ClassTotals {
     pub response_time: Option<Snapshot>,
 }
 
+impl ClassTotals {
+    /// Adds what was done elsewhere of the same class.
+    pub fn add(&mut self, other: &ClassTotals) {
+        self.bytes += other.bytes;
+        self.operations += other.operations;
+        self.errors += other.errors;
+        self.service_time.add(&other.service_time);
+        if let (Some(times), Some(more)) = (&mut self.response_time, &other.response_time) {
+            times.add(more);
+        }
+    }
+}
+
 /// What was done between two moments; lists of the same classes, or an empty one at first.
 #[must_use]
 pub fn grown(before: &[ClassTotals], now: &[ClassTotals]) -> Vec<ClassCounts> {

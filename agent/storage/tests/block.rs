@@ -354,6 +354,17 @@ fn blocks_of_several_lengths_and_several_targets() {
     let mean = done.totals.bytes as f64 / 3_000.0;
     assert!((mean - 19.0 * 1024.0).abs() < 3.0 * 1024.0, "{mean}");
     assert!(done.totals.target_bytes.iter().all(|bytes| *bytes > 10 << 20), "{:?}", done.totals.target_bytes);
+    // Each target has its own counts, and all together those of the job.
+    assert_eq!(done.totals.targets.len(), 3);
+    for (target, bytes) in done.totals.targets.iter().zip(&done.totals.target_bytes) {
+        assert_eq!(target.iter().map(|class| class.bytes).sum::<u64>(), *bytes);
+        assert!(target.iter().all(|class| class.service_time.count() == class.operations));
+    }
+    let of_all = |count: fn(&ClassTotals) -> u64| -> u64 {
+        done.totals.targets.iter().map(|each| count(&each[0])).sum()
+    };
+    assert_eq!(of_all(|class| class.operations), done.totals.classes[0].operations);
+    assert_eq!(of_all(|class| class.service_time.count()), done.totals.classes[0].service_time.count());
 }
 
 #[test]

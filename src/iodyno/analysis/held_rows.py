@@ -45,7 +45,7 @@ METRICS_USED = frozenset(
             "role",
             "sched",
         ),
-        *("server", "stream", "syscalls", "tcp", "waits", "writeback", "zerocopy"),
+        *("server", "stream", "syscalls", "target", "tcp", "waits", "writeback", "zerocopy"),
     )
 )
 """Families of metrics (`FAMILY.NAME`) that the analysis uses all of."""
@@ -58,7 +58,7 @@ METRICS_USED_IN_PART: Mapping[str, Callable[[str, str], bool]] = {
     "thread": lambda metric, _label: metric in ("thread.busiest_run_ns", "thread.workers", *_FOLDED),
 }
 """Those of which it uses what these say of metric and label."""
-METRICS_NOT_USED = frozenset(("application", "memory", "reclaim"))
+METRICS_NOT_USED = frozenset(("application", "memory", "reclaim", "syscall"))
 """Those that are stored for whoever looks at frames. A metric of none of these three is an error, and not left out in silence."""
 # What histograms of service times are of.
 _SERVICE_TIMES = ("write", "read", "io")

@@ -24,6 +24,7 @@ from iodyno.core.search import GoalResult, LoadTrial, SearchSpec
 from iodyno.core.warnings import Warning
 from iodyno.core.workload import Level
 from iodyno.loads.base.analysis import load_of
+from iodyno.loads.disk.analysis.targets import TargetResult
 from iodyno.loads.files.analysis.flowops import FoundProgram
 from iodyno.loads.script.analysis.results import FoundScript
 
@@ -99,6 +100,7 @@ class PointSummary:
     """A point of the design: its levels, an estimate of every outcome over its trials, and what limits there.
 
     `skipped`: why this machine could not have it; None: it could. `interrupts`: those of each host, where they were counted.
+    `targets`: what was done to each target of a client that has several.
     """
 
     id: str
@@ -111,6 +113,7 @@ class PointSummary:
     limiter: Finding = field(default_factory=lambda: Finding(Verdict(UNKNOWN, trials=0)))
     skipped: str | None = None
     interrupts: tuple[InterruptRate, ...] = ()
+    targets: tuple[TargetResult, ...] = ()
 
     def knows(self, outcome: str) -> bool:
         """Tell whether there is a number of this outcome."""

@@ -20,7 +20,7 @@ from iodyno.analysis.trial import Trial
 from iodyno.analysis.two_processes import in_halves
 from iodyno.core.limiter import Verdict
 from iodyno.core.warnings import Warning, WarningCode
-from iodyno.loads.disk.analysis import block_times, cache
+from iodyno.loads.disk.analysis import block_times, cache, targets
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,7 @@ class Seen:
     shares: Mapping[int, float] | None
     measured_ns: Mapping[str, int]
     interrupts: Mapping[str, interrupt_rates.InterruptCounts]
+    targets: Mapping[targets.Key, Mapping[str, Measured]]
 
 
 def look_at(
@@ -49,15 +50,17 @@ def look_at(
         for trial in dataset.in_turn(each):
             measured = measure(trial, basis)
             hosts = trial.hosts
+            kept = _without_parts if trials[trial.point] > 1 else dict
             found[trial.name] = Seen(
                 warnings=tuple(trial_warnings(trial, measured, hello, basis)),
                 # Only of a point with one trial are parts of it wanted (and where a port with few buffers is idle).
-                measured=measured if trials[trial.point] == 1 else _without_parts(measured),
+                measured=kept(measured),
                 verdict=verdict.of_trial(trial),
                 observer={name: observer.parts(host) for name, host in hosts.items()},
                 shares=physics.receive_shares(trial),
                 measured_ns={name: host.measured_ns for name, host in hosts.items()},
                 interrupts={n: c for n, host in hosts.items() if (c := interrupt_rates.counted(host))},
+                targets={key: kept(each) for key, each in targets.measured(trial).items()},
             )
         return found
 

@@ -44,6 +44,7 @@ from iodyno.core.metric_source import names_of, outcome_kinds
 from iodyno.core.outcome import OUTCOMES, Estimate, bystanders_of
 from iodyno.core.warnings import Warning, WarningCode
 from iodyno.loads.base.analysis import load_of
+from iodyno.loads.disk.analysis import targets
 from iodyno.loads.files.analysis.flowops import programs_of
 from iodyno.loads.script.analysis.results import scripts_of
 
@@ -310,6 +311,7 @@ def _points(
                 limiter,
                 why_skipped,
                 _interrupts([seen[trial.name] for trial in mine], machines),
+                targets.results([seen[trial.name].targets for trial in mine]),
             )
         )
     return _with_spreads(found, finished, {name: one.measured for name, one in seen.items()})

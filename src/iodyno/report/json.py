@@ -13,6 +13,7 @@ from iodyno.analysis.results import CampaignSummary, PointSummary, TrialSummary
 from iodyno.analysis.wall import Wall
 from iodyno.core.warnings import Warning
 from iodyno.loads.base.report import load_of
+from iodyno.loads.disk.analysis.targets import TargetResult
 from iodyno.report.cost_model import study_json
 from iodyno.report.decision import decision_json
 from iodyno.report.estimate_json import estimate_values as estimate_values
@@ -84,6 +85,11 @@ def campaign(summary: CampaignSummary) -> dict[str, Any]:
     }
 
 
+def _target(one: TargetResult) -> dict[str, Any]:
+    each = {name: estimate_values(found) for name, found in one.estimates.items()}
+    return {"host": one.host, "target": one.target, "operation": one.operation, **each}
+
+
 def _point(point: PointSummary) -> dict[str, Any]:
     return {
         "id": point.id,
@@ -95,6 +101,7 @@ def _point(point: PointSummary) -> dict[str, Any]:
         "outcomes": {name: _outcome(point, name) for name in point.outcomes},
         "limiter": finding_json(point.limiter),
         "interrupts": [interrupts_json(one) for one in point.interrupts],
+        "targets": [_target(one) for one in point.targets],
         "warnings": [_warning(warning) for warning in point.warnings],
     }
 

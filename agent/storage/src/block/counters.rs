@@ -9,8 +9,10 @@ use iodyno_core::histogram::{Recorder, Snapshot};
 use crate::classes::ClassTotals;
 
 /// chosen: more sets of counters than this add memory and reading time (111 KB each) and no speed, because no more than a
-/// few threads run at a time.
+/// few threads run at a time. Where targets are told apart, each has its own.
 const MOST_LANES: usize = 64;
+/// Targets that are told apart. chosen: as many as are looked at one by one.
+const MOST_TOLD: usize = 16;
 
 /// What an operation is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,7 +52,7 @@ impl Class {
     }
 }
 
-/// Counts of one class.
+/// Counts of one class of operations on one target, or on all.
 struct Cell {
     bytes: AtomicU64,
     operations: AtomicU64,
@@ -62,7 +64,8 @@ struct Cell {
 /// Counters of one worker, or of some where there are many.
 #[repr(align(64))]
 pub(crate) struct Lane {
-    cells: [Option<Box<Cell>>; 4],
+    /// A target, where they are told apart; else one for all.
+    cells: Box<[[Option<Box<Cell>>; 4]]>,
     /// Bytes read and written, a target.
     targets: Box<[[AtomicU64; 2]]>,
     /// Whether one worker alone adds to them.
@@ -70,6 +73,12 @@ pub(crate) struct Lane {
 }
 
 impl Lane {
+    #[inline]
+    fn cell(&self, class: Class, target: usize) -> Option<&Cell> {
+        let told = if self.cells.len() > 1 { target } else { 0 };
+        self.cells[told][class as usize].as_deref()
+    }
+
     /// Counts an operation that ended well. `response_ns`: in an open loop.
     #[inline]
     pub(crate) fn count(
@@ -80,7 +89,7 @@ impl Lane {
         service_ns: u64,
         response_ns: Option<u64>,
     ) {
-        let Some(cell) = &self.cells[class as usize] else { return };
+        let Some(cell) = self.cell(class, target) else { return };
         let side = usize::from(class == Class::Write);
         if self.alone {
             // Without locked instructions, which one writer does not need.
@@ -104,8 +113,8 @@ impl Lane {
     }
 
     #[cold]
-    pub(crate) fn count_error(&self, class: Class) {
-        if let Some(cell) = &self.cells[class as usize] {
+    pub(crate) fn count_error(&self, class: Class, target: usize) {
+        if let Some(cell) = self.cell(class, target) {
             cell.errors.fetch_add(1, Relaxed);
         }
     }
@@ -120,8 +129,11 @@ pub(crate) struct Counters {
 impl Counters {
     pub(crate) fn new(disk: &Disk, open: bool) -> Self {
         let workers = disk.workers as usize;
-        let lane = || Lane {
-            cells: CLASSES.map(|class| {
+        let targets = disk.targets.len();
+        let told = if targets <= MOST_TOLD { targets.max(1) } else { 1 };
+        let lanes = workers.min(MOST_LANES / told);
+        let cells = || {
+            CLASSES.map(|class| {
                 class.is_of(disk).then(|| {
                     Box::new(Cell {
                         bytes: AtomicU64::new(0),
@@ -131,12 +143,15 @@ impl Counters {
                         response: open.then(Recorder::default),
                     })
                 })
-            }),
+            })
+        };
+        let lane = || Lane {
+            cells: (0..told).map(|_| cells()).collect(),
             targets: disk.targets.iter().map(|_| Default::default()).collect(),
-            alone: workers <= MOST_LANES,
+            alone: workers <= lanes,
         };
         Counters {
-            lanes: (0..workers.min(MOST_LANES)).map(|_| lane()).collect(),
+            lanes: (0..lanes).map(|_| lane()).collect(),
             classes: CLASSES
                 .into_iter()
                 .filter(|class| class.is_of(disk))
@@ -150,18 +165,26 @@ impl Counters {
     }
 
     fn cells(&self, class: Class) -> impl Iterator<Item = &Cell> {
-        self.lanes.iter().filter_map(move |lane| lane.cells[class as usize].as_deref())
+        self.lanes
+            .iter()
+            .flat_map(|lane| &lane.cells)
+            .filter_map(move |cells| cells[class as usize].as_deref())
     }
 
-    /// Every class that the job can have.
-    pub(crate) fn read(&self) -> Vec<ClassTotals> {
+    /// Every class that the job can have, of each target that is told apart, else of all.
+    pub(crate) fn read(&self) -> Vec<Vec<ClassTotals>> {
+        (0..self.lanes[0].cells.len()).map(|target| self.read_of(target)).collect()
+    }
+
+    fn read_of(&self, target: usize) -> Vec<ClassTotals> {
         let of = |(class, name): &(Class, &str)| {
+            let cells = || self.lanes.iter().filter_map(|lane| lane.cell(*class, target));
             // The histogram first: an operation that is in it is in the sums, too.
-            let service_time = Snapshot::of(self.cells(*class).map(|cell| &cell.service));
-            let open = self.cells(*class).next().is_some_and(|cell| cell.response.is_some());
-            let response = || Snapshot::of(self.cells(*class).filter_map(|cell| cell.response.as_ref()));
+            let service_time = Snapshot::of(cells().map(|cell| &cell.service));
+            let open = cells().next().is_some_and(|cell| cell.response.is_some());
+            let response = || Snapshot::of(cells().filter_map(|cell| cell.response.as_ref()));
             let sum = |counter: fn(&Cell) -> &AtomicU64| {
-                self.cells(*class).map(|cell| counter(cell).load(Relaxed)).sum::<u64>()
+                cells().map(|cell| counter(cell).load(Relaxed)).sum::<u64>()
             };
             ClassTotals {
                 name: (*name).to_owned(),

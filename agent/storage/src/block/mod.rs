@@ -252,6 +252,8 @@ pub struct Totals {
     pub service_time: Snapshot,
     /// By class; with those that move nothing.
     pub classes: Vec<ClassTotals>,
+    /// The same of each target, where there are several and not too many.
+    pub targets: Vec<Vec<ClassTotals>>,
     /// Bytes of each target.
     pub target_bytes: Vec<u64>,
     /// What only an open loop counts; absent: the loop is closed.
@@ -285,13 +287,23 @@ impl Running {
     pub fn read(&self) -> Totals {
         let shared = &self.crew.shared;
         let service_time = shared.counters.service_time();
-        let classes = shared.counters.read();
+        let mut targets = shared.counters.read();
+        let mut classes = targets[0].clone();
+        for target in &targets[1..] {
+            for (class, more) in classes.iter_mut().zip(target) {
+                class.add(more);
+            }
+        }
+        if targets.len() == 1 {
+            targets.clear();
+        }
         let moving = |class: &&ClassTotals| class.name == "read" || class.name == "write";
         Totals {
             bytes: classes.iter().filter(moving).map(|class| class.bytes).sum(),
             operations: classes.iter().filter(moving).map(|class| class.operations).sum(),
             service_time,
             classes,
+            targets,
             target_bytes: (0..shared.files.len())
                 .map(|at| shared.counters.target_bytes(at).iter().sum())
                 .collect(),

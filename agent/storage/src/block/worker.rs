@@ -330,7 +330,7 @@ impl<'a> Worker<'a> {
 
     #[cold]
     pub(crate) fn failed(&self, operation: &Operation, error: i32) {
-        self.lane.count_error(operation.class);
+        self.lane.count_error(operation.class, operation.place.target as usize);
         self.shared.fail(Failure { class: operation.class, place: operation.place, error });
     }
 
@@ -341,7 +341,7 @@ impl<'a> Worker<'a> {
             Ok(true) => self.shared.verified.fetch_add(count, Relaxed),
             Ok(false) => self.shared.verify_skipped.fetch_add(count, Relaxed),
             Err((expected, wrong)) => {
-                self.lane.count_error(Class::Read);
+                self.lane.count_error(Class::Read, place.target as usize);
                 self.shared.wrong(expected, wrong);
                 0
             }

@@ -14,7 +14,7 @@ from iodyno.analysis.measured import Measured, missing, total_ratio
 from iodyno.analysis.trial import Trial
 
 NO_CLIENT = "the host is no client of this load"
-_LEAST_BEYOND = 10
+LEAST_BEYOND = 10
 """Values beyond a quantile, or it is just the largest one seen (chosen, as for writes of a network)."""
 _NAMES = {"fsync": ("fsync", "fdatasync", "msync")}
 """The classes of the agent that one outcome is of, where it is not one of the same name."""
@@ -120,7 +120,7 @@ def _quantile(client: HostData | None, found: list[Histogram], q: float, name: s
     value = merged.quantile(q)
     if value is None:
         return missing(_nothing(name))
-    if (1 - q) * merged.count < _LEAST_BEYOND:
+    if (1 - q) * merged.count < LEAST_BEYOND:
         return missing(f"only {merged.count} operations: too few for the {100 * q:g} % quantile")
     return Measured(value, batches=batches, quantile=q)
 

@@ -1,6 +1,7 @@
 """Counts by the block layer of the device under the target, on a client or on the host that serves.
 
-The device is the target itself, or the one that its file lies on, as the lab found it (`targets` of the manifest).
+The device is the target itself, or the one that its file lies on, as the lab found it (`targets` of the manifest); where targets
+lie on several, the one that was busy longest, which the others wait for.
 Where it is not known, on another machine or behind a file system without a device, it is the one that moved most.
 """
 
@@ -27,6 +28,9 @@ _FEW = 0.1
 def device_of(trial: Trial, host: HostData) -> str | None:
     """The label of the device, such as `dev=sda`; None: no device moved anything."""
     target = (trial.manifest.get("targets") or {}).get(host.name) or {}
+    several = dict.fromkeys(f"dev={one['device']}" for one in target.get("each") or () if one.get("device"))
+    if several:
+        return max(several, key=lambda label: host.growth(SENSOR, "disk.busy_ns", label) or 0)
     if target.get("device"):
         return f"dev={target['device']}"
     if target.get("in_memory"):
@@ -45,14 +49,15 @@ def per_second(trial: Trial, name: str, metric: str) -> Measured:
     return _of_device(trial, name, (metric,), 1e9)
 
 
-def busy_ratio(trial: Trial, name: str) -> Measured:
-    """Share of the time with an operation in flight: utilisation, which of a device with many queues is no limit.
+def busy_ratio(trial: Trial, name: str, device: str | None = None) -> Measured:
+    """Share of the time with an operation in flight: utilisation, which of a device with many queues is no limit. `device`: its
+    label, where it is not the one under the (first) target.
 
     Operations that are over within a tick of the kernel's clock may count for nothing there (`update_io_ticks` of
     block/blk-core.c). Where few are in flight they hardly overlap: then it is the time of all of them.
     """
-    found = _of_device(trial, name, ("disk.busy_ns",), 1.0)
-    times = depth(trial, name)
+    found = _of_device(trial, name, ("disk.busy_ns",), 1.0, device)
+    times = _of_device(trial, name, IN_FLIGHT, 1.0, device)
     if times.value is not None and (found.value or 0.0) < times.value < _FEW:
         found = times
     host = trial.hosts.get(name)
@@ -103,12 +108,14 @@ def merged_ratio(trial: Trial, name: str) -> Measured:
     return total_ratio(parts, note=f"device {label.removeprefix('dev=')}", nothing=host.why_missing(SENSOR))
 
 
-def _of_device(trial: Trial, name: str, metrics: Sequence[str], scale: float) -> Measured:
-    """`scale` times the growth of the metrics together over the time, of the device under the target of a host."""
+def _of_device(
+    trial: Trial, name: str, metrics: Sequence[str], scale: float, device: str | None = None
+) -> Measured:
+    """`scale` times the growth of the metrics together over the time, of the device under the target of a host or of another."""
     host = trial.hosts.get(name)
     if host is None:
         return missing("another host on the same machine reads its devices")
-    label = device_of(trial, host)
+    label = device or device_of(trial, host)
     if label is None:
         known = host.readings.get(SENSOR)
         return missing("no block device moved anything" if known else host.why_missing(SENSOR))

@@ -37,16 +37,23 @@ def roles_of(experiment: Experiment, settings: Mapping[str, Level]) -> dict[str,
 
 
 def targets_of(testbed: Testbed, settings: Mapping[str, Level]) -> dict[str, Any]:
-    """Describe the target of each client: the device under it, and its kind."""
+    """Describe the target of each client: the device under it, and its kind. Of several targets the first stands for all, and
+    `each` has them in order.
+    """
     found = {}
     for host in testbed.experiment.workload.hosts:
         own = testbed.experiment.workload.settings_of(host, settings)
         made = None if testbed.volume is None else str(testbed.volume.target_of(host))
         paths = [made] if made else paths_of(str(own.get("target", "")), host)
-        # Of several targets the first one stands for the device under them.
         places = [testbed.place_of(host, path) for path in paths]
-        if known := next((testbed.targets[place] for place in places if place in testbed.targets), None):
-            found[host] = {key: known[key] for key in ("path", "kind", "device", "file_system", "in_memory")}
+        each = [
+            {key: known[key] for key in ("path", "kind", "device", "file_system", "in_memory")}
+            if (known := testbed.targets.get(place))
+            else {"path": path}
+            for place, path in zip(places, paths, strict=True)
+        ]
+        if first := next((known for known in each if len(known) > 1), None):
+            found[host] = {**first, **({"each": each} if len(each) > 1 else {})}
     return found
 
 

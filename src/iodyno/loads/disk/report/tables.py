@@ -71,7 +71,13 @@ def storage_tables(summary: CampaignSummary) -> list[Table]:
     served = [
         table for machine in machines_of(summary)[:1] if (table := served_table(summary, layout, machine))
     ]
-    return [*served, *found, *_role_table(summary, layout), *_client_table(summary, layout)]
+    return [
+        *served,
+        *found,
+        *_role_table(summary, layout),
+        *_client_table(summary, layout),
+        *_target_table(summary, layout),
+    ]
 
 
 def storage_names(summary: CampaignSummary) -> list[str]:
@@ -249,6 +255,43 @@ def _client_table(summary: CampaignSummary, layout: Layout) -> list[Table]:
     title = "Each client" + (part if len(shown) < len(finished) else "")
     columns = (Column("point"), Column("client"), *(Column(head) for head in heads))
     return [Table(title, columns, tuple(rows), keys=2)] if rows else []
+
+
+def _target_table(summary: CampaignSummary, layout: Layout) -> list[Table]:
+    """What was done to each target, where a client has several."""
+    heads = {
+        "operations_per_s": "IO/s",
+        "bytes_per_s": "moved",
+        "service_time_p50_ns": "p50",
+        "service_time_p99_ns": "p99",
+        "device_busy_ratio": "device busy",
+        "errors_per_s": "failed/s",
+    }
+    points = [point for point in summary.points if point.targets]
+    each = [(point, one) for point in points for one in point.targets]
+    if not any(one.estimates["errors_per_s"].estimate for _, one in each):
+        heads.pop("errors_per_s")
+    several = len({one.host for _, one in each}) > 1
+    rows = [
+        (
+            Cell(place_name(point, layout.factors) or point.id),
+            *([Cell(one.host)] if several else []),
+            Cell(one.target),
+            Cell(one.operation),
+            *(_estimate_cell(one.estimates[name], name) for name in heads),
+        )
+        for point, one in each[:_CLIENT_ROWS]
+    ]
+    names = ("point", *(["client"] if several else []), "target", "operation")
+    columns = (*map(Column, names), *(Column(head) for head in heads.values()))
+    part = f", {len(rows)} of {len(each)} (--json has all)" if len(rows) < len(each) else ""
+    return [Table(f"Each target{part}", columns, tuple(rows), keys=len(names))] if rows else []
+
+
+def _estimate_cell(found: Estimate, outcome: str) -> Cell:
+    if found.estimate is None:
+        return Cell("–", found.missing or "")
+    return Cell(with_interval(found, outcome), details(found, outcome), estimates=(found,))
 
 
 def _rates(point: PointSummary, clients: Iterable[str]) -> dict[str, float]:

@@ -54,9 +54,13 @@ struct Place {
     sensor: Result<Box<dyn Sensor>, String>,
     /// When it was last read with success: its counters grow from there.
     last: Option<Nanos>,
-    /// CPU time of the last reading.
-    cost: Nanos,
+    /// CPU time of the last reading, and of the one before. A single one may take long: it meets memory that nobody has used, or
+    /// interrupts.
+    costs: [Nanos; 2],
 }
+
+/// Costs of a sensor that was not read yet: one reading tells enough.
+const UNREAD: [Nanos; 2] = [Nanos(u64::MAX); 2];
 
 impl Panel {
     /// Makes sensors ready: those wanted, or, without a wish, every one that is available and does not have to be named. A
@@ -79,7 +83,7 @@ impl Panel {
             let sensor = (entry.open)(roots, subject).map_err(|error| error.to_string());
             let twice = places.iter().any(|place| place.name == entry.name);
             if !twice && (sensor.is_ok() || wanted.is_some()) {
-                places.push(Place { name: entry.name, sensor, last: None, cost: Nanos(0) });
+                places.push(Place { name: entry.name, sensor, last: None, costs: UNREAD });
             }
         }
         Ok(Panel { places })
@@ -115,7 +119,8 @@ impl Panel {
 impl Place {
     /// Whether the sensor takes too much to be read each time.
     fn is_costly(&self, interval: Nanos) -> bool {
-        OF_EACH.contains(&self.name) && self.cost.0 as f64 > interval.0 as f64 * COSTLY
+        OF_EACH.contains(&self.name)
+            && self.costs.iter().all(|cost| cost.0 as f64 > interval.0 as f64 * COSTLY)
     }
 
     fn read_among(&mut self, turns: &mut Turns) -> Reading {
@@ -149,7 +154,7 @@ impl Place {
             }
         };
         let cost_ns = clock::thread_cpu().minus(cpu_before);
-        self.cost = cost_ns;
+        self.costs = [cost_ns, self.costs[0]];
         Reading { sensor: self.name.to_owned(), read_ns, span_ns, cost_ns, values, times, missing }
     }
 }
@@ -172,7 +177,7 @@ mod tests {
 
     #[test]
     fn others_have_turns_while_sensors_are_read() {
-        let place = |name| Place { name, sensor: Ok(Box::new(Slow)), last: None, cost: Nanos(0) };
+        let place = |name| Place { name, sensor: Ok(Box::new(Slow)), last: None, costs: UNREAD };
         let mut panel = Panel { places: ["softirqs", "interrupts", "memory"].map(place).into() };
         panel.baseline();
         let (begin, cpu) = (clock::monotonic(), clock::thread_cpu());
@@ -206,7 +211,7 @@ mod tests {
     fn the_span_of_a_reading_ends_when_its_sensor_says_that_it_counted() {
         let late = Late { wait: Nanos(0), counted: Nanos(0) };
         let sensor: Result<Box<dyn Sensor>, String> = Ok(Box::new(late));
-        let mut panel = Panel { places: vec![Place { name: "late", sensor, last: None, cost: Nanos(0) }] };
+        let mut panel = Panel { places: vec![Place { name: "late", sensor, last: None, costs: UNREAD }] };
         panel.baseline();
         for _ in 0..3 {
             let reading = panel.read().remove(0);
@@ -214,9 +219,32 @@ mod tests {
         }
     }
 
+    /// Takes some time at some of its readings.
+    struct Now(Vec<bool>);
+
+    impl Sensor for Now {
+        fn read(&mut self, _: &mut Vec<Value>) -> Result<Option<String>, SenseError> {
+            if self.0.pop() == Some(true) {
+                Slow.read(&mut Vec::new())?;
+            }
+            Ok(None)
+        }
+    }
+
+    #[test]
+    fn one_reading_that_took_long_says_nothing_of_the_next_and_two_do() {
+        let mut costs = vec![false, true, false, true, true];
+        costs.reverse();
+        let sensor: Result<Box<dyn Sensor>, String> = Ok(Box::new(Now(costs)));
+        let mut panel = Panel { places: vec![Place { name: "tcp_info", sensor, last: None, costs: UNREAD }] };
+        panel.baseline();
+        let read: Vec<usize> = (0..6).map(|_| panel.read_between(Nanos(10_000_000)).len()).collect();
+        assert_eq!(read, [1, 1, 1, 1, 0, 0]);
+    }
+
     #[test]
     fn in_the_middle_of_a_window_only_what_asks_for_each_connection_is_left_out_where_it_takes_too_much() {
-        let place = |name| Place { name, sensor: Ok(Box::new(Slow)), last: None, cost: Nanos(0) };
+        let place = |name| Place { name, sensor: Ok(Box::new(Slow)), last: None, costs: UNREAD };
         let mut panel = Panel { places: vec![place("tcp_info"), place("softirqs")] };
         let names = |readings: Vec<Reading>| -> Vec<String> {
             readings.into_iter().map(|reading| reading.sensor).collect()

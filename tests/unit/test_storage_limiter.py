@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 
-from iodyno.analysis.host_data import HostData
+from iodyno.analysis.host_data import ClassCounts, HostData
 from iodyno.analysis.limiter import storage_waits
 from iodyno.analysis.limiter.elasticity import proof_by_design
 from iodyno.analysis.limiter.signals import Signal, View, absent
@@ -196,6 +197,22 @@ def test_dirty_pages_count_against_the_level_from_which_the_kernel_holds_writers
     found = storage_waits.dirty(made_view({"read": 0}, writeback=[reading] * 3))
     assert [*found.values.values()] == pytest.approx([1.0] * 3)
     assert not storage_waits.dirty(made_view({"read": 0, "direct": True}, writeback=[reading])).values
+
+
+def test_pages_that_are_written_again_and_again_are_dirty_once() -> None:
+    """4 KiB in each interval, and room for 3 KiB: a working set of 1 KiB never fills it, one that grows does."""
+    pages = {"writeback.dirty_limit_bytes": 4096, "writeback.background_limit_bytes": 2048}
+    view = made_view({"read": 0}, writeback=[{(name, ""): value for name, value in pages.items()}] * 4)
+    view.host.classes["write"] = {n: ClassCounts(4096, 1, 0) for n in range(4)}
+    view = replace(view, trial=replace(view.trial, clients={"client": view.host}))
+    assert [*storage_waits.written(view).values.values()] == pytest.approx([4 * 4096 / 3072] * 4)
+    view.host.manifest["result"] = {"disk": {"targets": [{"size_bytes": 512}] * 2}}  # type: ignore[index]
+    assert [*storage_waits.written(view).values.values()] == pytest.approx([1 / 3] * 4)
+    view.host.manifest["job"] = {"disk": {"region": {"length_bytes": 256}}}  # type: ignore[index]
+    assert [*storage_waits.written(view).values.values()] == pytest.approx([1 / 6] * 4)
+    grows = {**view.trial.settings, "pattern": "append"}
+    grown = replace(view, trial=replace(view.trial, settings=grows))
+    assert storage_waits.written(grown).values[0] == pytest.approx(4 * 4096 / 3072)
 
 
 def test_slots_of_the_nfs_client_count_by_the_mount_that_waits_most() -> None:

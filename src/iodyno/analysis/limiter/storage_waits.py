@@ -4,6 +4,8 @@ scheduler, dirty pages, slots of the NFS client, a bucket of tokens; and how man
 
 from __future__ import annotations
 
+import math
+
 from iodyno.analysis.limiter import signals, storage_signals
 from iodyno.analysis.limiter.signals import Signal, View, absent
 from iodyno.analysis.readings import Reading
@@ -137,7 +139,9 @@ def dirty(view: View) -> Signal:
 
 
 def written(view: View) -> Signal:
-    """Bytes that a client writes in the measured window and does not flush itself, over what may be dirty before it waits."""
+    """Bytes that a client writes in the measured window and does not flush itself, over what may be dirty before it waits: of a
+    block that is written again and again one is dirty.
+    """
     if not _makes_dirty(view):
         return absent("experiment", _CLEAN)
     per_s, span_s = (
@@ -146,8 +150,18 @@ def written(view: View) -> Signal:
     )
     readings = view.host.measured_readings(_WRITEBACK)
     room = next((room for reading in readings if (room := _dirty_room(reading))), None)
-    ratio = per_s * span_s / room if per_s and room else None
+    ratio = min(per_s * span_s, _places(view)) / room if per_s and room else None
     return signals.of_window(view.host, ratio, f"{_WRITEBACK}, records")
+
+
+def _places(view: View) -> float:
+    """Bytes that a client can write to: those of the working set of each of its targets; of one that grows there is no end."""
+    job, result = (((view.host.manifest.get(part) or {}).get("disk") or {}) for part in ("job", "result"))
+    if view.trial.settings.get("pattern") == "append":
+        return math.inf
+    length = (job.get("region") or {}).get("length_bytes")
+    sizes = [length or target["size_bytes"] for target in result.get("targets") or ()]
+    return float(sum(sizes)) or math.inf
 
 
 _CLEAN = "the load leaves no page dirty"

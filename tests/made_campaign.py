@@ -56,7 +56,7 @@ class Truth:
     """Of one point. Noises are relative standard deviations; `drift` is the change of the rate over the window.
 
     `times_spread`: standard deviation of the logarithm of service times; 0: all are their mean. `interrupts`: by label
-    (`cpu=0,irq=LOC`), of an interval.
+    (`cpu=0,irq=LOC`), of an interval. `counted`: by sensor, metric and label, the same.
     """
 
     bytes_per_s: float = 1e9
@@ -80,6 +80,7 @@ class Truth:
     profile_missing: str | None = None
     times_spread: float = 0.0
     interrupts: Mapping[str, int] = field(default_factory=dict)
+    counted: Mapping[str, Mapping[tuple[str, str], int]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -260,6 +261,9 @@ def _record(
     if truth.interrupts:
         counts = [["interrupts.count", label, count] for label, count in truth.interrupts.items()]
         sensors.append(_reading("interrupts", counts, span, truth))
+    for sensor, each in truth.counted.items():
+        counts = [[metric, label, count] for (metric, label), count in each.items()]
+        sensors.append(_reading(sensor, counts, span, truth))
     segments = moved // 16384
     lines = {"dev=lo": 0, "dev=eth0": moved + segments * 66}
     devices = [

@@ -10,15 +10,22 @@ import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
+import made_devices
 import one_machine
 import pytest
 from one_machine import FAR, Machine
-from places import own_agent
+from places import own_agent, run
 
+from iodyno.analysis import file_systems
+from iodyno.analysis.cost import CostBasis
+from iodyno.analysis.dataset import read_dataset
+from iodyno.analysis.outcomes import measure_named
+from iodyno.analysis.summary import analyse
 from iodyno.core.mount import checked_mount
 from iodyno.hosts.access import AgentProgram
 from iodyno.hosts.guard import Guard
 from iodyno.hosts.tunables.host import HostTunables, Setting
+from iodyno.session.accesses import OpenHosts
 
 pytestmark = [pytest.mark.root, pytest.mark.alone]
 
@@ -110,6 +117,35 @@ def test_while_it_is_in_use_it_is_refused_and_left_alone(machine: Machine, tmp_p
             assert (await tunables.restore())[1] == []
 
     asyncio.run(scenario())
+
+
+def test_operations_of_a_load_are_counted_by_what_they_do(
+    machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def open_hosts(*_: object, **__: object) -> OpenHosts:
+        return OpenHosts(accesses={"client": machine.access("client", FAR)})
+
+    monkeypatch.setattr("iodyno.campaign.testbed.accesses.open_hosts", open_hosts)
+    machine.said("dd if=/dev/urandom of=/mnt/nfs/load bs=1M count=8")
+    client = {"access": "ssh", "to": "far"}
+    load = {"target": "/mnt/nfs/load", "direct": "on", "block": "16KiB"}
+    experiment = made_devices.asked({"client": client}, {"queue_depth": [1]}, measured="3s", **load)
+    folder = asyncio.run(run(experiment, tmp_path / "campaigns", program=own_agent(tmp_path))).folder
+    dataset = read_dataset(folder)
+    (trial,) = dataset.trials
+    (host,) = trial.hosts.values()
+    found = file_systems.measured(host)
+    reads = found["NFS /mnt/nfs", "read"]
+    # Each read past the page cache is one of the protocol; the readings end a few of them before or after the records.
+    assert reads["per_s"].value == pytest.approx(measure_named(trial, "iops", CostBasis()).value, rel=0.02)
+    own = measure_named(trial, "service_time_mean_ns", CostBasis()).value or 0.0
+    # The client counts whole milliseconds, which it cuts off.
+    assert 0 <= own - (reads["mean_ns"].value or 0.0) < 0.5 * own + 1.5e6
+    assert (reads["server_mean_ns"].value or 0.0) <= (reads["mean_ns"].value or 0.0)
+    (point,) = analyse(dataset).points
+    assert ("client", "NFS /mnt/nfs", "read") in [
+        (one.host, one.file_system, one.operation) for one in point.file_operations
+    ]
 
 
 @pytest.mark.parametrize("whom", ["lab", "guard"])

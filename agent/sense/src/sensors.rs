@@ -14,6 +14,7 @@ mod cpu_exact;
 mod cpu_times;
 mod cycles;
 mod disks;
+mod file_systems;
 mod interrupts;
 mod memory;
 mod net_devices;
@@ -60,6 +61,10 @@ pub(crate) static SENSORS: &[Entry] = &[
     disks::ENTRY,
     cgroup_disk::ENTRY,
     nfs_slots::ENTRY,
+    file_systems::NFS_OPERATIONS,
+    file_systems::NFSD_OPERATIONS,
+    file_systems::ZFS_CACHE,
+    file_systems::CEPH_REQUESTS,
     block_times::ENTRY,
     syscall_times::ENTRY,
     roles::ENTRY,
@@ -67,8 +72,16 @@ pub(crate) static SENSORS: &[Entry] = &[
 ];
 
 /// Those that have something to say of loads on files and devices only; of another load they are read when they are named.
-pub(crate) const OF_STORAGE: [&str; 4] =
-    [block_times::ENTRY.name, cgroup_disk::ENTRY.name, nfs_slots::ENTRY.name, waits::ENTRY.name];
+pub(crate) const OF_STORAGE: [&str; 8] = [
+    block_times::ENTRY.name,
+    cgroup_disk::ENTRY.name,
+    nfs_slots::ENTRY.name,
+    waits::ENTRY.name,
+    file_systems::NFS_OPERATIONS.name,
+    file_systems::NFSD_OPERATIONS.name,
+    file_systems::ZFS_CACHE.name,
+    file_systems::CEPH_REQUESTS.name,
+];
 
 /// Those that are read only where they are named, whatever the load is on: they cost calls of every process.
 pub(crate) const NAMED: [&str; 1] = [syscall_times::ENTRY.name];

@@ -11,8 +11,13 @@ use std::time::{Duration, Instant};
 use iodyno_core::metric::{Reading, Value};
 use iodyno_sense::{catalogue, costs, Panel, Roots, SenseError, Subject};
 
-/// What some hosts lack: hardware counters, BPF, control groups, pressure (`psi=0`), a mounted NFS; and what has to be named.
-const MAY_BE_ABSENT: [&str; 9] = [
+/// What some hosts lack: hardware counters, BPF, control groups, pressure (`psi=0`), file systems of a network, ZFS; and what has
+/// to be named.
+const MAY_BE_ABSENT: [&str; 13] = [
+    "nfs_operations",
+    "nfsd_operations",
+    "zfs_cache",
+    "ceph_requests",
     "cycles",
     "cpu_exact",
     "cgroup_cpu",

@@ -31,13 +31,14 @@ ROWS_HELD = 500_000
 again by each part of a report that asks for them). Half of them is read at once, as a query costs as much as a thousand rows."""
 METRICS_USED = frozenset(
     (
-        *("arrivals", "block", "cgroup", "connect", "cpu", "cycles", "datagram", "disk", "exact"),
+        *("arrivals", "block", "ceph", "cgroup", "connect", "cpu", "cycles", "datagram", "disk", "exact"),
         *(
             "interrupts",
             "lock",
             "napi",
             "net",
             "nfs",
+            "nfsd",
             "part",
             "pressure",
             "process",
@@ -45,7 +46,7 @@ METRICS_USED = frozenset(
             "role",
             "sched",
         ),
-        *("server", "stream", "syscalls", "target", "tcp", "waits", "writeback", "zerocopy"),
+        *("server", "stream", "syscalls", "target", "tcp", "waits", "writeback", "zerocopy", "zfs"),
     )
 )
 """Families of metrics (`FAMILY.NAME`) that the analysis uses all of."""

@@ -12,6 +12,7 @@ from iodyno.analysis.cost import Background
 from iodyno.analysis.cost_model.shown import CostStudy
 from iodyno.analysis.cpu_classes import Accounting
 from iodyno.analysis.factors import FactorLevels
+from iodyno.analysis.file_systems import FileOperations
 from iodyno.analysis.finite_buffer import FiniteBuffer
 from iodyno.analysis.fitting.campaign import LineFit
 from iodyno.analysis.interrupt_rates import InterruptRate
@@ -100,7 +101,7 @@ class PointSummary:
     """A point of the design: its levels, an estimate of every outcome over its trials, and what limits there.
 
     `skipped`: why this machine could not have it; None: it could. `interrupts`: those of each host, where they were counted.
-    `targets`: what was done to each target of a client that has several.
+    `targets`: what was done to each target of a client that has several. `file_operations`: of file systems of each machine.
     """
 
     id: str
@@ -114,6 +115,7 @@ class PointSummary:
     skipped: str | None = None
     interrupts: tuple[InterruptRate, ...] = ()
     targets: tuple[TargetResult, ...] = ()
+    file_operations: tuple[FileOperations, ...] = ()
 
     def knows(self, outcome: str) -> bool:
         """Tell whether there is a number of this outcome."""

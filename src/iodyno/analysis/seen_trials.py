@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from iodyno.analysis import interrupt_rates, observer, physics
+from iodyno.analysis import file_systems, interrupt_rates, observer, physics
 from iodyno.analysis.cost import CostBasis
 from iodyno.analysis.dataset import Dataset
 from iodyno.analysis.finite_buffer import OF_PARTS
@@ -35,6 +35,7 @@ class Seen:
     measured_ns: Mapping[str, int]
     interrupts: Mapping[str, interrupt_rates.InterruptCounts]
     targets: Mapping[targets.Key, Mapping[str, Measured]]
+    file_systems: Mapping[str, Mapping[file_systems.Key, Mapping[str, Measured]]]
 
 
 def look_at(
@@ -61,6 +62,11 @@ def look_at(
                 measured_ns={name: host.measured_ns for name, host in hosts.items()},
                 interrupts={n: c for n, host in hosts.items() if (c := interrupt_rates.counted(host))},
                 targets={key: kept(each) for key, each in targets.measured(trial).items()},
+                file_systems={
+                    name: {key: kept(each) for key, each in seen_there.items()}
+                    for name, host in hosts.items()
+                    if (seen_there := file_systems.measured(host))
+                },
             )
         return found
 

@@ -9,12 +9,13 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from iodyno.analysis import cost, cpu_classes, physics
+from iodyno.analysis import cost, cpu_classes, file_systems, physics
 from iodyno.analysis.bystander import Trade, trades
 from iodyno.analysis.cost import CostBasis
 from iodyno.analysis.cost_model.study import study_costs
 from iodyno.analysis.dataset import Dataset, read_dataset
 from iodyno.analysis.factors import FactorLevels, factors_of, label, labels_of, moving_together
+from iodyno.analysis.file_systems import FileOperations
 from iodyno.analysis.finite_buffer import finite_buffer_of
 from iodyno.analysis.fitting.campaign import fits_of
 from iodyno.analysis.goal_results import load_trials_of, search_of
@@ -312,6 +313,7 @@ def _points(
                 why_skipped,
                 _interrupts([seen[trial.name] for trial in mine], machines),
                 targets.results([seen[trial.name].targets for trial in mine]),
+                _file_operations([seen[trial.name] for trial in mine], machines),
             )
         )
     return _with_spreads(found, finished, {name: one.measured for name, one in seen.items()})
@@ -331,6 +333,12 @@ def _interrupts(seen: Sequence[Seen], machines: Sequence[str]) -> tuple[Interrup
         rates(name, [one.interrupts[name] for one in seen if name in one.interrupts]) for name in machines
     )
     return tuple(rate for of_host in each for rate in of_host)
+
+
+def _file_operations(seen: Sequence[Seen], machines: Sequence[str]) -> tuple[FileOperations, ...]:
+    """The operations of the file systems of each machine at a point."""
+    each = (file_systems.results(name, [one.file_systems.get(name, {}) for one in seen]) for name in machines)
+    return tuple(one for of_host in each for one in of_host)
 
 
 def _observers(

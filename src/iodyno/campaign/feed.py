@@ -36,7 +36,19 @@ LOCK = "lock"
 KINDS = ("begin", "stage", "time_left", "trial", "more", "done", "warning", "look", "metric", "end")
 """Kinds of events."""
 SENSORS = frozenset(
-    {"cpu_exact", "cpu_times", "disks", "net_devices", "tcp_info", "softnet", "context_switches", "qdisc"}
+    {
+        *(
+            "cpu_exact",
+            "cpu_times",
+            "disks",
+            "net_devices",
+            "tcp_info",
+            "softnet",
+            "context_switches",
+            "qdisc",
+        ),
+        *("nfs_operations", "nfsd_operations", "zfs_cache", "ceph_requests"),
+    }
 )
 """Sensors whose readings are looked at while a trial runs; everything is in the store after it."""
 MOST_PART_BYTES = 256 << 20

@@ -21,7 +21,7 @@ from iodyno.campaign.feed import Feed, fed
 from iodyno.campaign.folder import CampaignFile
 from iodyno.campaign.lock import held
 from iodyno.campaign.sealed import sealed
-from iodyno.campaign.sensors import recorded
+from iodyno.campaign.sensors import OPTIONAL, recorded
 from iodyno.campaign.testbed import Testbed
 from iodyno.campaign.time_of_day import TimeOfDay
 from iodyno.campaign.trial import OPERATIONS, start_idle
@@ -125,7 +125,8 @@ async def record(
                     file.add_hosts(testbed)
                     file.save()
                     for name, reason in _lacking(testbed, host.name, spec).items():
-                        tell(f"not recorded: {name}: {reason}")
+                        if name not in OPTIONAL:
+                            tell(f"not recorded: {name}: {reason}")
                     await _keep_on(spec, testbed, segments, tell)
             finally:
                 # However it ends from here on, what was recorded is put away.

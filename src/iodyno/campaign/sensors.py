@@ -23,10 +23,15 @@ _LIGHT = (
     "pressure",
 )
 _LIGHT_OF_CONNECTIONS = ("tcp_info", "net_devices", "qdisc")
-_LIGHT_OF_STORAGE = ("disks", "waits")
+FILE_SYSTEMS = ("nfs_operations", "nfsd_operations", "zfs_cache", "ceph_requests")
+_LIGHT_OF_STORAGE = ("disks", "waits", *FILE_SYSTEMS)
 _LIGHT_OF_DATAGRAMS = ("tcp_ip",)
 """Of the level `light`: what rates, costs and the rules of the limiter are made of, by what the load is on. chosen: with ten
 readings a second they take half of what all take. What is lost of datagrams is counted by the protocols alone."""
+
+OPTIONAL = ("cycles", "nfs_slots", *FILE_SYSTEMS)
+"""What most hosts lack, and no number is worse for it: without a hardware counter cycles are reckoned from busy time, and every
+number names that tier; where nothing is mounted by NFS, nothing waits for its slots."""
 
 _OF_ONE_AGENT = (*_COUNTED, "process", "threads")
 """Those that say something else on each host of one machine."""
@@ -48,7 +53,7 @@ def of_level(level: SensorLevel, *, storage: bool, settings: Mapping[str, Level]
 
 _RECORDED = (
     *("cpu_times", "context_switches", "memory", "pressure", "writeback", "net_devices", "softnet"),
-    *("disks", "block_times"),
+    *("disks", "block_times", *FILE_SYSTEMS),
 )
 _RECORDED_IN_FULL = ("softirqs", "interrupts", "tcp_ip", "reclaim", "cpu_exact")
 """What a recording has of a machine. chosen: the first take some tenths of a millisecond a reading together, the others as much

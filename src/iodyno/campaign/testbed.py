@@ -32,10 +32,6 @@ _T = TypeVar("_T")
 _LACKS = {"realtime": WarningCode.NOT_REALTIME, "sensor": WarningCode.SENSOR_MISSING}
 """Warnings where an agent lacks a capability; the name before the point counts."""
 
-_OPTIONAL = ("sensor.cycles", "sensor.nfs_slots")
-"""What most hosts lack, and no number is worse for it: without a hardware counter cycles are reckoned from busy time, and every
-number names that tier; where nothing is mounted by NFS, nothing waits for its slots."""
-
 _GRACE_S = 0.5
 _GRACE_AFTER_A_CUT_S = 3.0
 """Time after a first failure in which others may come that explain it (chosen: an agent's end is seen in moments, on a machine
@@ -404,7 +400,8 @@ class Testbed:
             warnings += session.warnings
             for capability in self.outside(name).hello["capabilities"]:
                 code = _LACKS.get(capability["name"].partition(".")[0])
-                if code and not capability["available"] and capability["name"] not in _OPTIONAL:
+                optional = capability["name"].removeprefix("sensor.") in sensors.OPTIONAL
+                if code and not capability["available"] and not optional:
                     text = f"no {capability['name']}: {capability['reason'] or 'no reason known'}"
                     warnings.append(Warning(code, text, f"host {name}"))
         return warnings

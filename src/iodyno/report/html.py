@@ -34,6 +34,7 @@ from iodyno.report.cost_model import cost_section
 from iodyno.report.cost_words import cost_outcome
 from iodyno.report.deferred import Deferred, fitted
 from iodyno.report.figures import FIGURES, cut, draw
+from iodyno.report.file_systems import file_system_table
 from iodyno.report.finite_buffer import buffer_tables
 from iodyno.report.flame_graph import script_source
 from iodyno.report.function_section import contrast_sentences, function_section
@@ -203,6 +204,7 @@ def page(
         "tables": tables,
         "every": every,
         "interrupts": interrupt_table(summary),
+        "file_systems": file_system_table(summary),
         "limiters": _limiters(summary),
         "limiter_name": name_of,
         "leads": _targets(summary, study).__contains__,

@@ -18,6 +18,7 @@ from iodyno.report.cost_model import study_json
 from iodyno.report.decision import decision_json
 from iodyno.report.estimate_json import estimate_values as estimate_values
 from iodyno.report.estimate_json import number
+from iodyno.report.file_systems import file_operations_json
 from iodyno.report.finite_buffer import finite_buffer_json
 from iodyno.report.fit import values as fit_values
 from iodyno.report.interrupts import interrupts_json
@@ -102,6 +103,7 @@ def _point(point: PointSummary) -> dict[str, Any]:
         "limiter": finding_json(point.limiter),
         "interrupts": [interrupts_json(one) for one in point.interrupts],
         "targets": [_target(one) for one in point.targets],
+        "file_systems": [file_operations_json(one) for one in point.file_operations],
         "warnings": [_warning(warning) for warning in point.warnings],
     }
 

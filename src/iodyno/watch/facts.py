@@ -27,7 +27,7 @@ SENSED_TIMES = ("block.service_time_ns", "syscall.time_ns")
 _CALLS = " calls"
 """What the name of times of system calls ends in."""
 
-MACHINE_WIDE = frozenset({"calls", "disk", "disk_operations", "disk_busy", "switches"})
+MACHINE_WIDE = frozenset({"calls", "disk", "disk_operations", "disk_busy", "file_systems", "switches"})
 """Statistics that a host reads of its whole machine: where several hosts are on one, those of one of them count."""
 
 Fact = tuple[str, str, str, int]
@@ -63,6 +63,7 @@ STATISTICS = (
     Statistic("packets", "packets", "/s", ("device", "direction")),
     Statistic("disk", "disk", "B/s", ("disk", "direction")),
     Statistic("disk_operations", "disk operations", "/s", ("disk", "direction")),
+    Statistic("file_systems", "operations of file systems", "/s", ("operation", "place")),
     Statistic("disk_busy", "disk busy", "disks", ("disk",), scale=1.0),
     Statistic("retransmits", "TCP segments sent again", "/s"),
     Statistic("dropped", "packets dropped", "/s", ("place",)),
@@ -72,6 +73,7 @@ STATISTICS = (
 )
 """Every statistic, in the order in which they are offered."""
 
+_OF_FILE_SYSTEMS = frozenset({"ceph.operations", "nfs.operations", "nfsd.operations", "zfs.operations"})
 _PER_CPU = {
     "cpu.user_ns": "usr",
     "cpu.nice_ns": "usr",
@@ -322,6 +324,9 @@ def _of_reading(values: Iterable[tuple[str, str, int]]) -> Iterable[Fact]:
             yield statistic, _labels(label).get("dev", ""), direction, value
         elif metric in _DROPS:
             yield "dropped", _DROPS[metric], "", value
+        elif metric in _OF_FILE_SYSTEMS:
+            where = _labels(label)
+            yield "file_systems", where.pop("operation"), next(iter(where.values()), ""), value
         elif metric == "tcp.retransmitted_segments":
             yield "retransmits", "", "", value
         elif metric == "sched.context_switches":

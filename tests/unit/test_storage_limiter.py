@@ -52,6 +52,15 @@ BESIDE = {"idle_ratio_of_cpus": 0.0, "load_ratio_of_cpus": 0.2, "others_cpu_rati
 NEVER_IDLE = {"device_busy_ratio": 1.0, "device_depth": 8}
 CPU_IDLES = {"idle_ratio_of_idlest_cpu": 0.5}
 SERVED = {"load_ratio_of_busiest_cpu": 0.2, "idle_ratio_of_busiest_cpu": 0.1}
+NEARLY_FULL = {
+    **SERVED,
+    "load_ratio_of_cpus": 0.82,
+    "load_and_servers_ratio_of_cpus": 0.82,
+    "idle_ratio_of_cpus": 0.15,
+    "load_beside_other_stations": 0.6,
+    "busiest_station_ratio": 0.82,
+    "workers_in_lock_ratio": 0.0,
+}
 SERVED_FREE = {
     **SERVED,
     "load_and_servers_ratio_of_cpus": 0.6,
@@ -89,6 +98,11 @@ SERVED_FULL = {
         ({**SERVED_FULL, "queue_depth": 20, "observer_ratio_of_cpus": 0.06}, "client.cpu"),
         ({**SERVED_FREE, "queue_depth": 20, "workers_in_lock_ratio": 0.9, "busiest_station_ratio": 0.6}, "client.lock"),
         ({**SERVED_FREE, "idle_ratio_of_cpus": 0.2, "queue_depth": 20, "workers_in_lock_ratio": 0.9}, "client.lock"),
+        # The CPUs are the busiest of all that serves: more in flight gains a quarter at most.
+        ({**NEARLY_FULL, "queue_depth": 20}, "client.cpu"),
+        ({**NEARLY_FULL, "queue_depth": 1}, "concurrency"),
+        ({**NEARLY_FULL, "queue_depth": 20, "load_beside_other_stations": 0.45}, UNKNOWN),
+        ({**NEARLY_FULL, "queue_depth": 20, "workers_in_lock_ratio": 0.9}, "client.lock"),
         ({"idle_ratio_of_cpus": 0.05, "queue_depth": 20, "observer_ratio_of_cpus": 0.2}, "client.observer"),
         ({"idle_ratio_of_cpus": 0.2, "queue_depth": 20, "observer_ratio_of_cpus": 0.2}, UNKNOWN),
         ({**SERVED_FREE, "queue_depth": 4, "workers_in_lock_ratio": 0.0, "busiest_station_ratio": 0.6}, "concurrency"),
@@ -266,6 +280,9 @@ def test_a_design_of_several_depths_tells_whether_more_at_a_time_are_served() ->
 def test_trials_that_differ_only_in_who_fills_the_cpus_are_short_of_cpu_time() -> None:
     own, others = Verdict("client.cpu"), Verdict("client.run_queue")
     assert of_point([own, others, others]).name == "client.run_queue"
+    # Of trials near a bound some have a tenth of the CPUs free.
+    assert of_point([own, own, Verdict("concurrency")]).name == "client.cpu"
+    assert of_point([Verdict("concurrency"), Verdict("concurrency"), own]).name == "concurrency"
     assert of_point([own, others, Verdict(UNKNOWN)]).name == UNKNOWN
     assert of_point([own, others, Verdict("client.disk")]).name == UNKNOWN
 

@@ -102,6 +102,13 @@ RULES_OF_STORAGE: tuple[Rule, ...] = (
             "load_and_servers_ratio_of_cpus", storage_signals.served_cpus, 0.75, "chosen: others have a quarter at most"
         ),
     ),
+    _alone(
+        "cpu",
+        Criterion("load_and_servers_ratio_of_cpus", storage_signals.served_cpus, 0.75, _BOUNDS),
+        Criterion("load_beside_other_stations", storage_signals.beside_other_stations, 0.50, "nothing else is busier"),
+        Criterion("queue_depth", storage_signals.queue_depth, 2.0, "chosen: one waits while another is served"),
+        Criterion("workers_in_lock_ratio", storage_signals.in_lock, 0.20, "chosen: few wait for each other", above=False),
+    ),
     _thread_of("server_thread", storage_signals.server_thread),
     _thread_of("client_daemon_thread", storage_signals.daemon_thread),
     _alone(

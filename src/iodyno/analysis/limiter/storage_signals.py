@@ -164,8 +164,8 @@ def _of_role(view: View, metric: str, role: str) -> Mapping[int, float]:
 
 
 def load_cpus(view: View) -> Signal:
-    """Share of all CPUs of the machine that the load takes: agents, servers and daemons, interrupts; without servers and daemons
-    that of the CPU that it takes most of.
+    """Share of all CPUs of the machine that the load takes: agents, servers and daemons, interrupts, in the measured window: who
+    has a full CPU changes from interval to interval. Without servers and daemons that of the CPU that it takes most of.
     """
     if not has_roles(view):
         return signals.load_cpu_most(view)
@@ -173,21 +173,24 @@ def load_cpus(view: View) -> Signal:
     if not own.values or not interrupts.values:
         return own if not own.values else interrupts
     served = [_of_role(view, roles.METRIC, role) for role in (*ROLES, GENERATOR)]
+    idle = signals.cpu_idle_mean(view).values
+    # What interrupts take of a task counts for both: together they have no more than is not idle.
     values = {
-        index: (value + sum(found.get(index, 0.0) for found in served)) / view.cpus + interrupts.values[index]
+        index: min(
+            (value + sum(found.get(index, 0.0) for found in served)) / view.cpus + interrupts.values[index],
+            1 - idle.get(index, 0.0),
+        )
         for index, value in own.values.items()
         if index in interrupts.values
     }
-    return Signal(values, "1", "process, roles, " + interrupts.source)
+    return mean(Signal(values, "1", "process, roles, " + interrupts.source))
 
 
 def served_cpus(view: View) -> Signal:
-    """`load_cpus` of the whole measured window, where servers and daemons are part of the load: who has a full CPU changes from
-    interval to interval.
-    """
+    """`load_cpus`, where servers and daemons are part of the load."""
     if not has_roles(view):
         return absent("experiment", "no server or daemon on this machine is part of the load")
-    return mean(load_cpus(view))
+    return load_cpus(view)
 
 
 def mean(found: Signal) -> Signal:
@@ -198,8 +201,10 @@ def mean(found: Signal) -> Signal:
 
 
 def cpus_idle(view: View) -> Signal:
-    """Idle share of all CPUs of the machine, where servers and daemons are part of the load; else of its busiest CPU."""
-    return signals.cpu_idle_mean(view) if has_roles(view) else signals.cpu_idle_least(view)
+    """Idle share of all CPUs of the machine in the measured window, where servers and daemons are part of the load; else of its
+    busiest CPU.
+    """
+    return mean(signals.cpu_idle_mean(view)) if has_roles(view) else signals.cpu_idle_least(view)
 
 
 def observer(view: View) -> Signal:
@@ -281,6 +286,21 @@ server_thread = _busiest_thread(SERVER)
 """Share of the interval in which the busiest thread of a volume's server was on a CPU."""
 daemon_thread = _busiest_thread(CLIENT_DAEMON)
 """The same of the clients' daemons."""
+
+
+def beside_other_stations(view: View) -> Signal:
+    """`load_cpus` over the sum of it and the utilisation of whatever is busiest of all else that serves the load and is seen."""
+    if not has_roles(view):
+        return absent("experiment", "what serves the load is not all seen")
+    own = load_cpus(view)
+    others = [found.values for found in (server_thread(view), daemon_thread(view), device_busy(view))]
+    return replace(
+        own,
+        values={
+            index: value / (value + max(other.get(index, 0.0) for other in others)) if value else 0.0
+            for index, value in own.values.items()
+        },
+    )
 
 
 def busiest_station(view: View) -> Signal:

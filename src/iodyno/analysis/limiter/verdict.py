@@ -114,9 +114,15 @@ def of_point(verdicts: Sequence[Verdict]) -> Verdict:
 
 
 def _short_of_cpu(named: Counter[str]) -> bool:
-    """Tell whether trials differ only in who fills the CPUs of one host beside the load: it is short of CPU time in each."""
-    hosts = {name.rpartition(".")[0] for name in named}
-    return len(hosts) == 1 and {name.rpartition(".")[2] for name in named} <= {"cpu", "run_queue"}
+    """Tell whether trials differ only in who fills the CPUs of one host beside the load, or whether a tenth of them is free, as
+    they do where one more operation in flight would fill them: it is short of CPU time in each, or all but.
+    """
+    hosts = {host for name in named if (host := name.rpartition(".")[0])}
+    return len(hosts) == 1 and {name.rpartition(".")[2] for name in named} <= {
+        "cpu",
+        "run_queue",
+        "concurrency",
+    }
 
 
 def _ranked_in_any(verdicts: Sequence[Verdict]) -> Sequence[str]:

@@ -336,8 +336,10 @@ def test_an_agent_that_is_lost_is_started_anew_and_what_is_missing_is_said(tmp_p
         wait(lambda: records(folder) > last, process)
         ended(process)
     first, second = (read_manifest(each) for each in trial_folders(folder))
-    assert not first["warnings"]
-    assert "some time before it is missing: host host: the agent is gone" in second["warnings"][0]["text"]
+    # A busy machine may be late for a start, which is said too.
+    gone = "some time before it is missing: host host: the agent is gone"
+    said = [[gone in warning["text"] for warning in manifest["warnings"]] for manifest in (first, second)]
+    assert not any(said[0]) and any(said[1])
 
 
 def test_a_host_of_another_machine_is_recorded(program: AgentProgram, tmp_path: Path) -> None:

@@ -6,31 +6,27 @@ from typing import Any
 
 from iodyno.analysis.file_systems import FileOperations
 from iodyno.analysis.results import CampaignSummary
-from iodyno.analysis.trial_views import POINTS_MOST
 from iodyno.core.outcome import Estimate
 from iodyno.report.estimate_json import estimate_values
-from iodyno.report.layout import layout_of, place_name
+from iodyno.report.layout import each_told
 from iodyno.report.numbers import details, with_interval
 from iodyno.report.table import Cell, Column, Table
 
 
 def file_system_table(summary: CampaignSummary) -> Table | None:
     """Return the operations of up to `POINTS_MOST` points; None where no file system was seen to do any."""
-    points = [point for point in summary.points if point.file_operations][:POINTS_MOST]
-    if not points:
-        return None
-    factors = layout_of(summary).factors
     rows = [
         (
-            Cell(place_name(point, factors) or "the only point"),
+            Cell(place),
             Cell(one.host),
             Cell(one.file_system),
             Cell(one.operation),
             *(_cell(one.estimates[name]) for name in ("per_s", "mean_ns", "server_mean_ns")),
         )
-        for point in points
-        for one in point.file_operations
+        for place, one in each_told(summary, lambda point: point.file_operations)
     ]
+    if not rows:
+        return None
     columns = (
         *map(Column, ("point", "host", "file system", "operation", "rate")),
         Column("mean time", hint="from when it was made to its end"),

@@ -6,9 +6,8 @@ from typing import Any
 
 from iodyno.analysis.interrupt_rates import InterruptRate
 from iodyno.analysis.results import CampaignSummary
-from iodyno.analysis.trial_views import POINTS_MOST
 from iodyno.report.estimate_json import estimate_values
-from iodyno.report.layout import layout_of, place_name
+from iodyno.report.layout import each_told
 from iodyno.report.numbers import details, digits, with_interval
 from iodyno.report.table import Cell, Column, Table
 
@@ -18,22 +17,19 @@ _CPUS_MOST = 4
 
 def interrupt_table(summary: CampaignSummary) -> Table | None:
     """Return the interrupts of up to `POINTS_MOST` points; None where none were counted."""
-    points = [point for point in summary.points if point.interrupts][:POINTS_MOST]
-    if not points:
-        return None
-    factors = layout_of(summary).factors
     rows = [
         (
-            Cell(place_name(point, factors) or "the only point"),
+            Cell(place),
             Cell(one.host),
             Cell(one.name),
             Cell(with_interval(one.per_s), details(one.per_s), estimates=(one.per_s,)),
             _queue_cell(one),
             Cell(_cpus(one)),
         )
-        for point in points
-        for one in point.interrupts
+        for place, one in each_told(summary, lambda point: point.interrupts)
     ]
+    if not rows:
+        return None
     columns = (
         Column("point"),
         Column("host"),

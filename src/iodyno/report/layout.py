@@ -9,15 +9,18 @@ row for each point.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
+from typing import TypeVar
 
 from iodyno.analysis.factors import FactorLevels
 from iodyno.analysis.results import CampaignSummary, PointSummary
+from iodyno.analysis.trial_views import POINTS_MOST
 from iodyno.core.factor import VARIANT
 from iodyno.core.workload import Level
 
+_Told = TypeVar("_Told")
 SERIES_MOST = 7
 """Lines of a figure that are told apart: as many as there are colours that stay apart (Okabe and Ito 2008)."""
 SHORT = {"connections": "#conn", "window": "Wnd", "size": "size"}
@@ -103,6 +106,15 @@ def line_name(layout: Layout, point: PointSummary) -> str:
         point.labels[f.name] if f.name == "size" else f"{f.name.replace('_', ' ')} {point.labels[f.name]}"
         for f in layout.lines
     )
+
+
+def each_told(
+    summary: CampaignSummary, told: Callable[[PointSummary], Sequence[_Told]]
+) -> list[tuple[str, _Told]]:
+    """All that is told of each of the first `POINTS_MOST` points of which there is something, with where that is."""
+    points = [point for point in summary.points if told(point)][:POINTS_MOST]
+    factors = layout_of(summary).factors
+    return [(place_name(point, factors) or "the only point", one) for point in points for one in told(point)]
 
 
 def place_name(point: PointSummary, factors: Sequence[FactorLevels]) -> str:

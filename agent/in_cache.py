@@ -16,6 +16,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 COPIED = ("agent", "schema", "tools")
+_NO_SOURCES = {"target", "__pycache__"}
 KEPT = 2
 """Copies, of the last lockfiles and compilers that were used."""
 
@@ -23,7 +24,7 @@ KEPT = 2
 def files_of(root: Path) -> set[Path]:
     """The files that are copied, relative to `root`."""
     found = (path for folder in COPIED for path in (root / folder).rglob("*") if path.is_file())
-    return {path.relative_to(root) for path in found if path.relative_to(root).parts[1] != "target"}
+    return {path.relative_to(root) for path in found if path.relative_to(root).parts[1] not in _NO_SOURCES}
 
 
 def mirror(copy: Path) -> None:

@@ -31,9 +31,9 @@ fn main() {
         hash.update(file.strip_prefix(root).expect("found below the root").to_string_lossy().as_bytes());
         hash.update(std::fs::read(file).expect("a source can be read"));
     }
-    // Each folder with all that is in it, for files that are new; not the root, which holds what is built.
+    // Each crate with all that is in its folder, for files that are new. Of the others some change while nothing is built.
     for folder in std::fs::read_dir(root).expect("the agent's folder can be read").flatten() {
-        if folder.path().is_dir() && folder.file_name() != "target" {
+        if folder.path().join("Cargo.toml").is_file() {
             println!("cargo:rerun-if-changed={}", folder.path().display());
         }
     }

@@ -11,9 +11,10 @@ use std::time::{Duration, Instant};
 use iodyno_core::metric::{Reading, Value};
 use iodyno_sense::{catalogue, costs, Panel, Roots, SenseError, Subject};
 
-/// What some hosts lack: hardware counters, BPF, control groups, pressure (`psi=0`), file systems of a network, ZFS; and what has
-/// to be named.
-const MAY_BE_ABSENT: [&str; 13] = [
+/// What some hosts lack: hardware counters, BPF, control groups, pressure (`psi=0`), file systems of a network, ZFS, several NUMA
+/// nodes; and what has to be named.
+const MAY_BE_ABSENT: [&str; 14] = [
+    "numa",
     "nfs_operations",
     "nfsd_operations",
     "zfs_cache",

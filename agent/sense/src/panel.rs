@@ -20,6 +20,10 @@ const TURN: Nanos = Nanos(150_000);
 /// A turn that took longer is the last one of a reading: others have more to do than they could before the reading ends.
 const LONG_TURN: Nanos = Nanos(1_000_000);
 
+/// Interval from which on others need no turns. Chosen: a reading of 1 ms then delays at most a thousandth of what others do, and
+/// each turn takes some 30 us of a CPU, as much as a sensor.
+const SELDOM: Nanos = Nanos::SECOND;
+
 /// Gives others a turn now and then while the sensors are read.
 #[derive(Default)]
 struct Turns {
@@ -28,6 +32,11 @@ struct Turns {
 }
 
 impl Turns {
+    /// Those of readings that follow each other after an interval.
+    fn every(interval: Nanos) -> Turns {
+        Turns { over: interval >= SELDOM, ..Turns::default() }
+    }
+
     /// A sensor took so much CPU time.
     fn took(&mut self, cost: Nanos) {
         self.on_end = self.on_end.plus(cost);
@@ -54,13 +63,27 @@ struct Place {
     sensor: Result<Box<dyn Sensor>, String>,
     /// When it was last read with success: its counters grow from there.
     last: Option<Nanos>,
-    /// CPU time of the last readings, the last one first. Some take long: they meet memory that nobody has used, or interrupts,
-    /// whose time is the thread's, of 15 us to 2 ms where they take 20 by themselves.
-    costs: [Nanos; 4],
+    costs: Costs,
 }
 
-/// Costs of a sensor that was not read yet: one reading tells enough.
-const UNREAD: [Nanos; 4] = [Nanos(u64::MAX); 4];
+/// CPU time of the last readings of a sensor, the last one first. Some take long: they meet memory that nobody has used, or
+/// interrupts, whose time is the thread's, of 15 us to 2 ms where they take 20 by themselves.
+struct Costs([Nanos; 4]);
+
+/// Costs of a sensor that was not read yet: readings that were not made do not say that it takes little.
+const UNREAD: Costs = Costs([Nanos(u64::MAX); 4]);
+
+impl Costs {
+    fn add(&mut self, cost: Nanos) {
+        self.0.rotate_right(1);
+        self.0[0] = cost;
+    }
+
+    /// Whether each of them was too much to be read again after an `interval`.
+    fn too_much(&self, interval: Nanos) -> bool {
+        self.0.iter().all(|cost| cost.0 as f64 > interval.0 as f64 * COSTLY)
+    }
+}
 
 impl Panel {
     /// Makes sensors ready: those wanted, or, without a wish, every one that is available and does not have to be named. A
@@ -94,9 +117,14 @@ impl Panel {
         self.places.iter().map(|place| place.name)
     }
 
-    /// Reads everything and forgets the values: the next reading's growths count from here.
+    /// Reads everything and forgets the values: the next reading's growths count from here. What may take long is read twice:
+    /// one interrupt in a single reading would leave it out of the whole window.
     pub fn baseline(&mut self) {
-        self.places.iter_mut().for_each(|place| drop(place.read()));
+        for place in &mut self.places {
+            for _ in 0..if OF_EACH.contains(&place.name) { 2 } else { 1 } {
+                place.read();
+            }
+        }
     }
 
     /// Reads every sensor, one after the other, with turns for others between. Without a baseline the first reading has no
@@ -110,7 +138,7 @@ impl Panel {
     /// that ask for each thread or connection, if these are so many that it would take too much of a CPU. The next reading of
     /// such a sensor covers the whole time since its last one.
     pub fn read_between(&mut self, interval: Nanos) -> Vec<Reading> {
-        let mut turns = Turns::default();
+        let mut turns = Turns::every(interval);
         let cheap = self.places.iter_mut().filter(|place| !place.is_costly(interval));
         cheap.map(|place| place.read_among(&mut turns)).collect()
     }
@@ -119,8 +147,7 @@ impl Panel {
 impl Place {
     /// Whether the sensor takes too much to be read each time.
     fn is_costly(&self, interval: Nanos) -> bool {
-        OF_EACH.contains(&self.name)
-            && self.costs.iter().all(|cost| cost.0 as f64 > interval.0 as f64 * COSTLY)
+        OF_EACH.contains(&self.name) && self.costs.too_much(interval)
     }
 
     fn read_among(&mut self, turns: &mut Turns) -> Reading {
@@ -154,8 +181,7 @@ impl Place {
             }
         };
         let cost_ns = clock::thread_cpu().minus(cpu_before);
-        self.costs.rotate_right(1);
-        self.costs[0] = cost_ns;
+        self.costs.add(cost_ns);
         Reading { sensor: self.name.to_owned(), read_ns, span_ns, cost_ns, values, times, missing }
     }
 }
@@ -185,6 +211,7 @@ mod tests {
         assert_eq!(panel.read().len(), 3);
         let (passed, took) = (clock::monotonic().minus(begin), clock::thread_cpu().minus(cpu));
         assert!(passed.minus(took) >= TURN, "{passed:?}, {took:?} of it on a CPU");
+        assert!(Turns::every(SELDOM).over && !Turns::every(SELDOM.minus(Nanos(1))).over);
     }
 
     /// Waits before it counts nanoseconds, as one does that has to wait for its turn, and tells when it counted.
@@ -220,27 +247,19 @@ mod tests {
         }
     }
 
-    /// Takes some time at some of its readings.
-    struct Now(Vec<bool>);
-
-    impl Sensor for Now {
-        fn read(&mut self, _: &mut Vec<Value>) -> Result<Option<String>, SenseError> {
-            if self.0.pop() == Some(true) {
-                Slow.read(&mut Vec::new())?;
-            }
-            Ok(None)
-        }
-    }
-
     #[test]
     fn readings_that_took_long_say_nothing_of_the_next_and_four_on_end_do() {
-        // The last one first: the first is the baseline.
-        let costs = vec![true, true, true, true, false, true, true, true, false];
-        let sensor: Result<Box<dyn Sensor>, String> = Ok(Box::new(Now(costs)));
-        let mut panel = Panel { places: vec![Place { name: "tcp_info", sensor, last: None, costs: UNREAD }] };
-        panel.baseline();
-        let read: Vec<usize> = (0..10).map(|_| panel.read_between(Nanos(10_000_000)).len()).collect();
-        assert_eq!(read, [1, 1, 1, 1, 1, 1, 1, 1, 0, 0]);
+        let (mut costs, interval) = (UNREAD, Nanos(10_000_000));
+        let (little, much) = (Nanos(19_000), Nanos(1_000_000));
+        let mut too_much = |cost| {
+            costs.add(cost);
+            costs.too_much(interval)
+        };
+        assert!(too_much(much) && too_much(much), "nothing else is known");
+        let told: Vec<bool> =
+            [little, much, much, much, little, much, much, much, much, little].map(&mut too_much).into();
+        assert_eq!(told.iter().position(|told| *told), Some(8), "{told:?}");
+        assert!(!told[9]);
     }
 
     #[test]

@@ -68,7 +68,7 @@ pub fn read_commands<S: Send + 'static>(
 /// Sends messages to the lab. Cloned freely; messages of one clone keep their order.
 #[derive(Clone)]
 pub struct Outgoing {
-    queue: Sender<Message>,
+    queue: Sender<Vec<Message>>,
     said: Arc<AtomicBool>,
 }
 
@@ -80,15 +80,23 @@ pub struct Writer {
 impl Outgoing {
     /// Starts writing frames to `sink`.
     pub fn start(mut sink: impl Write + Send + 'static) -> (Outgoing, Writer) {
-        let (queue, messages): (Sender<Message>, Receiver<Message>) = channel();
+        let (queue, messages): (Sender<Vec<Message>>, Receiver<Vec<Message>>) = channel();
         let thread = std::thread::spawn(move || {
             priority::go_first();
-            for (sequence, message) in (0..).zip(messages) {
-                // Both fail only on a defect (a message that is no JSON, or of more than 16 MiB); the gap in
-                // the sequence would then show on the other side.
-                let frame = serde_json::to_vec(&message).map(|payload| encode(sequence, &payload));
-                let Ok(Ok(frame)) = frame else { continue };
-                if sink.write_all(&frame).and_then(|()| sink.flush()).is_err() {
+            let mut sequence = 0;
+            for together in messages {
+                let mut frames = Vec::new();
+                for message in together {
+                    // Both fail only on a defect (a message that is no JSON, or of more than 16 MiB); the gap in
+                    // the sequence would then show on the other side.
+                    if let Ok(Ok(frame)) =
+                        serde_json::to_vec(&message).map(|payload| encode(sequence, &payload))
+                    {
+                        frames.extend(frame);
+                    }
+                    sequence += 1;
+                }
+                if sink.write_all(&frames).and_then(|()| sink.flush()).is_err() {
                     // The lab is gone; stdin says so too, and that ends the agent.
                     return;
                 }
@@ -99,15 +107,20 @@ impl Outgoing {
 
     /// Queues a message.
     pub fn send(&self, message: Message) {
+        self.send_together(vec![message]);
+    }
+
+    /// Queues messages that arrive together: the lab wakes once for all of them.
+    pub fn send_together(&self, messages: Vec<Message>) {
         self.said.store(true, Relaxed);
-        let _ = self.queue.send(message);
+        let _ = self.queue.send(messages);
     }
 
     /// Queues a heartbeat where nothing was queued since the last call: whatever comes says that the agent lives, and each
     /// message takes of a CPU at both ends.
     pub fn beat(&self) {
         if !self.said.swap(false, Relaxed) {
-            let _ = self.queue.send(Message::Heartbeat {});
+            let _ = self.queue.send(vec![Message::Heartbeat {}]);
         }
     }
 }

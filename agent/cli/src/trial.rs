@@ -234,8 +234,8 @@ fn observe(
         };
         let mut record = record(job, index, *window, &before, &now, readings);
         record.sensors.extend(parts.map(|parts| parts.reading(now.at_ns)));
-        outgoing.send(Message::Progress(Progress::from(&record)));
-        outgoing.send(Message::Record(Box::new(record)));
+        let progress = Progress::from(&record);
+        outgoing.send_together(vec![Message::Progress(progress), Message::Record(Box::new(record))]);
         sent += 1;
         if measured_over {
             outgoing.send(Message::Drain { trial: job.trial.clone(), at_ns: now.at_ns });

@@ -59,8 +59,12 @@ def test_rates_of_interrupts_are_those_of_the_kernel_in_one_part_of_the_run(tmp_
         meter.join()
     assert done.returncode == 0, done.stderr
     told = iodyno("report", json.loads(done.stdout)["campaign"], "--json", cwd=tmp_path)
-    interrupts = json.loads(told.stdout)["points"][0]["interrupts"]
-    mine = [one for one in interrupts if one["host"] == interrupts[0]["host"] and one["name"] != REST]
+    (point,) = json.loads(told.stdout)["points"]
+    host = point["interrupts"][0]["host"]
+    every = [one for one in point["interrupts"] if one["host"] == host]
+    together = sum(one["per_s"]["estimate"] for one in every)
+    assert point["outcomes"][f"{host}.interrupts_per_s"]["estimate"] == pytest.approx(together, rel=1e-5)
+    mine = [one for one in every if one["name"] != REST]
     assert mine
     for one in mine:
         number, rate = one["name"].partition(":")[0], one["per_s"]["estimate"]

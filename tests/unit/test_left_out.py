@@ -91,6 +91,7 @@ def test_what_was_asked_is_not_had_without_too_many_or_one_that_is_named() -> No
     assert not may_go(asked, ["server"])
     assert not may_go(experiment("client-7.goodput_bits_per_s"), ["client-7"])
     assert not may_go(replace(asked, tunables={"all.gro": True}), ["client-7"])
+    assert may_go(replace(asked, tunables={"client.tcp_sack": True}), ["client-7"])
     assert not may_go(replace(asked, workload=replace(asked.workload, between="pairs")), ["client-7"])
     left = without(asked, ["client-7"])
     assert len(left.hosts) == 10 and len(left.workload.links) == 9 and "client-7" not in left.workload.senders

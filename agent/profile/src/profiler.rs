@@ -180,7 +180,7 @@ impl Profiler {
         Some(Profile {
             trial: trial.to_owned(),
             hz: self.hz,
-            event: self.event.map_or("none", event_name).to_owned(),
+            event: self.event.map_or("none", Event::name).to_owned(),
             begin_ns: self.begin_ns,
             end_ns: self.end_ns,
             samples: composed.stacks.iter().map(|stack| stack.count).sum(),
@@ -221,15 +221,8 @@ impl Profiler {
 /// Why not, and what to try.
 pub fn available(cpus: &[u32]) -> Result<String, String> {
     let opened = open_first(1, cpus)?;
-    let name = event_name(opened.event);
+    let name = opened.event.name();
     Ok(opened.reach.missing().map_or(name.to_owned(), |missing| format!("{name}; {missing}")))
-}
-
-fn event_name(event: Event) -> &'static str {
-    match event {
-        Event::Cycles => "cycles",
-        Event::CpuClock => "cpu-clock",
-    }
 }
 
 /// As many samples a second as the kernel allows, `hz` at most.

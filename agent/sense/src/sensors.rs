@@ -21,6 +21,7 @@ mod net_devices;
 mod nfs_slots;
 #[cfg(not(has_bpf))]
 mod no_programs;
+mod numa;
 mod pressure;
 mod process;
 mod qdisc;
@@ -53,6 +54,7 @@ pub(crate) static SENSORS: &[Entry] = &[
     interrupts::ENTRY,
     context_switches::ENTRY,
     memory::ENTRY,
+    numa::ENTRY,
     cgroup_cpu::ENTRY,
     qdisc::ENTRY,
     pressure::ENTRY,

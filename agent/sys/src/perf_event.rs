@@ -17,6 +17,10 @@ pub enum Event {
     Cycles,
     /// Nanoseconds of the CPU's clock: a software event, there on every machine.
     CpuClock,
+    /// Loads that memory answered; few CPUs count them.
+    NodeLoads,
+    /// Those that the memory of another NUMA node answered.
+    NodeLoadMisses,
 }
 
 /// Where it is counted.
@@ -71,11 +75,25 @@ const CLOSE_ON_EXEC: libc::c_ulong = 8;
 const WITH_TIMES: u64 = 1 | 2;
 
 impl Event {
+    /// As perf(1) calls it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Event::Cycles => "cycles",
+            Event::CpuClock => "cpu-clock",
+            Event::NodeLoads => "node-loads",
+            Event::NodeLoadMisses => "node-load-misses",
+        }
+    }
+
     /// `type` and `config` of the event.
     const fn numbers(self) -> (u32, u64) {
         match self {
             Event::Cycles => (0, 0),
             Event::CpuClock => (1, 0),
+            // PERF_TYPE_HW_CACHE: PERF_COUNT_HW_CACHE_NODE, reads (0 << 8), all of them or (1 << 16) the misses.
+            Event::NodeLoads => (3, 6),
+            Event::NodeLoadMisses => (3, 6 | 1 << 16),
         }
     }
 }
@@ -116,7 +134,7 @@ pub(crate) fn open_file(event: Event, scope: Scope, attributes: Attributes) -> i
 pub fn reason(error: &io::Error) -> String {
     match error.raw_os_error() {
         Some(libc::ENOENT) => "no hardware counters here (guests often have none)".to_owned(),
-        Some(libc::EOPNOTSUPP) => "no hardware counters for cycles here".to_owned(),
+        Some(libc::EOPNOTSUPP) => "no hardware counters for it here".to_owned(),
         Some(libc::ENOSYS) => "no performance events in the kernel".to_owned(),
         Some(libc::EACCES | libc::EPERM) => {
             "not allowed: run with CAP_PERFMON, or set kernel.perf_event_paranoid to 0".to_owned()

@@ -39,6 +39,7 @@ METRICS_USED = frozenset(
             "net",
             "nfs",
             "nfsd",
+            "numa",
             "part",
             "pressure",
             "process",

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from iodyno.analysis.host_data import HostData
 from iodyno.analysis.interval import estimate
 from iodyno.analysis.measured import Measured, missing, total_ratio
+from iodyno.analysis.trial import Trial
 from iodyno.core.outcome import Estimate
 
 SENSOR = "interrupts"
@@ -59,6 +60,20 @@ def counted(host: HostData) -> InterruptCounts | None:
             if match := _LABEL.fullmatch(label):
                 found[match["irq"]][int(match["cpu"])] += count
     return InterruptCounts(sum(r.span_ns for r in readings), {irq: dict(each) for irq, each in found.items()})
+
+
+def all_together(trial: Trial, name: str) -> Measured:
+    """Interrupts per second of the machine that the host is on."""
+    host = trial.hosts[name]
+    return total_ratio(
+        [
+            (float(sum(reading.values.of("interrupts.count").values())), float(reading.span_ns))
+            for reading in host.measured_readings(SENSOR)
+        ],
+        scale=1e9,
+        nothing=host.why_missing(SENSOR),
+        at_once=1,
+    )
 
 
 def adapter_of(name: str) -> str | None:

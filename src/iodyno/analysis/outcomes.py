@@ -15,8 +15,10 @@ from iodyno.analysis import (
     fairness,
     flows,
     goodput,
+    interrupt_rates,
     members,
     metrics,
+    numa,
     observer,
     stalls,
 )
@@ -145,6 +147,9 @@ OF_HOST: Mapping[str, Callable[[Trial, str, CostBasis], Measured]] = {
     "observer_cost_ratio": lambda trial, host, _: observer.cost_ratio(trial, host),
     "polls_per_s": lambda trial, host, _: datagrams.polls_per_s(trial, host),
     "context_switches_per_s": lambda trial, host, _: cost.context_switches(trial, host),
+    "remote_pages_ratio": lambda trial, host, _: numa.remote_pages(trial, host),
+    "remote_loads_ratio": lambda trial, host, _: numa.remote_loads(trial, host),
+    "interrupts_per_s": lambda trial, host, _: interrupt_rates.all_together(trial, host),
 }
 
 

@@ -23,7 +23,17 @@ from iodyno.session.session import Message, Session
 OUTSIDE = frozenset(
     {
         *("cpu_exact", "cpu_times", "cycles", "context_switches", "interrupts", "softirqs", "softnet"),
-        *("memory", "pressure", "reclaim", "disks", "block_times", "syscall_times", "writeback", "qdisc"),
+        *(
+            "memory",
+            "numa",
+            "pressure",
+            "reclaim",
+            "disks",
+            "block_times",
+            "syscall_times",
+            "writeback",
+            "qdisc",
+        ),
     }
 )
 """Sensors that are read outside: they look at the machine. The others look at the load, its kernel and its devices."""

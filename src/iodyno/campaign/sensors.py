@@ -29,9 +29,9 @@ _LIGHT_OF_DATAGRAMS = ("tcp_ip",)
 """Of the level `light`: what rates, costs and the rules of the limiter are made of, by what the load is on. chosen: with ten
 readings a second they take half of what all take. What is lost of datagrams is counted by the protocols alone."""
 
-OPTIONAL = ("cycles", "nfs_slots", *FILE_SYSTEMS)
-"""What most hosts lack, and no number is worse for it: without a hardware counter cycles are reckoned from busy time, and every
-number names that tier; where nothing is mounted by NFS, nothing waits for its slots."""
+OPTIONAL = ("cycles", "numa", "nfs_slots", *FILE_SYSTEMS)
+"""Sensors that most hosts lack, and no number is worse for it: without a hardware counter cycles are reckoned from busy time,
+and every number names that tier; many machines have one NUMA node; without NFS nothing waits for its slots."""
 
 _OF_ONE_AGENT = (*_COUNTED, "process", "threads")
 """Those that say something else on each host of one machine."""

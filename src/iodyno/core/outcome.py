@@ -188,6 +188,21 @@ OUTCOMES: Mapping[str, OutcomeKind] = {
         ),
         OutcomeKind("context_switches_per_s", "1/s", "Context switches of the machine.", per_host=True),
         OutcomeKind(
+            "remote_pages_ratio",
+            "1",
+            "Share of pages that CPUs were given from another NUMA node's memory.",
+            per_host=True,
+        ),
+        OutcomeKind(
+            "remote_loads_ratio",
+            "1",
+            "Share of loads from memory that another NUMA node's answered, where the CPU counts them.",
+            per_host=True,
+        ),
+        OutcomeKind(
+            "interrupts_per_s", "1/s", "Interrupts of the machine, of devices and CPUs.", per_host=True
+        ),
+        OutcomeKind(
             "retransmits_per_segment", "1", "Retransmitted share of the data segments sent.", better="lower"
         ),
         OutcomeKind(

@@ -24,19 +24,23 @@ struct Cpu {
     last: Option<Count>,
 }
 
-struct Cycles {
+/// Counters of one event on several CPUs.
+pub(crate) struct CpuCounters {
     cpus: Vec<Cpu>,
     /// CPUs that cannot be counted, and why.
     refused: Option<String>,
 }
 
+struct Cycles(CpuCounters);
+
 fn open(roots: &Roots, subject: &Subject) -> Opened {
     let numbers = if subject.cpus.is_empty() { cpu_list::online(&roots.sys) } else { subject.cpus.clone() };
-    Ok(Box::new(Cycles::new(Event::Cycles, &numbers)?))
+    Ok(Box::new(Cycles(CpuCounters::new(Event::Cycles, &numbers)?)))
 }
 
-impl Cycles {
-    fn new(event: Event, numbers: &[u32]) -> Result<Self, SenseError> {
+impl CpuCounters {
+    /// Opens a counter on each CPU that has one. Errors: no CPU has.
+    pub(crate) fn new(event: Event, numbers: &[u32]) -> Result<Self, SenseError> {
         let mut cpus = Vec::with_capacity(numbers.len());
         let mut missing = Missing::default();
         let mut first = None;
@@ -54,14 +58,12 @@ impl Cycles {
             true => Err(SenseError::Unavailable(
                 first.unwrap_or_else(|| "no CPU is known to be online".to_owned()),
             )),
-            false => Ok(Cycles { cpus, refused: missing.sentence() }),
+            false => Ok(CpuCounters { cpus, refused: missing.sentence() }),
         }
     }
-}
 
-impl Sensor for Cycles {
-    fn read(&mut self, out: &mut Vec<Value>) -> Result<Option<String>, SenseError> {
-        let mut missing = Missing::default();
+    /// Puts down by how much the counter of each CPU has grown.
+    pub(crate) fn read(&mut self, metric: &Metric, out: &mut Vec<Value>, missing: &mut Missing) {
         missing.add_any(self.refused.clone());
         for cpu in &mut self.cpus {
             let number = cpu.number;
@@ -75,7 +77,7 @@ impl Sensor for Cycles {
             };
             let Some(grown) = cpu.last.replace(count).map(|before| count.since(before)) else { continue };
             match grown.scaled() {
-                Some(cycles) => put(out, &COUNT, format!("cpu={number}"), cycles),
+                Some(events) => put(out, metric, format!("cpu={number}"), events),
                 None => missing.add(format!("CPU {number}: others had the hardware counter all the time")),
             }
             if grown.shared() && grown.running.0 != 0 {
@@ -83,6 +85,13 @@ impl Sensor for Cycles {
                 missing.add(format!("CPU {number}: counted {percent} % of the time and scaled up"));
             }
         }
+    }
+}
+
+impl Sensor for Cycles {
+    fn read(&mut self, out: &mut Vec<Value>) -> Result<Option<String>, SenseError> {
+        let mut missing = Missing::default();
+        self.0.read(&COUNT, out, &mut missing);
         Ok(missing.sentence())
     }
 }
@@ -93,8 +102,8 @@ mod tests {
 
     #[test]
     fn the_path_of_a_counter_works_without_a_hardware_counter() {
-        let mut sensor = match Cycles::new(Event::CpuClock, &[0, 999_999]) {
-            Ok(sensor) => sensor,
+        let mut sensor = match CpuCounters::new(Event::CpuClock, &[0, 999_999]) {
+            Ok(counters) => Cycles(counters),
             Err(error) => return assert!(error.to_string().contains("not allowed"), "{error}"),
         };
         sensor.read(&mut Vec::new()).unwrap();
@@ -108,6 +117,6 @@ mod tests {
 
     #[test]
     fn without_a_cpu_there_is_nothing_to_count() {
-        assert!(Cycles::new(Event::CpuClock, &[]).is_err());
+        assert!(CpuCounters::new(Event::CpuClock, &[]).is_err());
     }
 }

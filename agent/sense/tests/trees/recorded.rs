@@ -23,6 +23,11 @@ fn readings(kernel: &str, thread_ids: Vec<i32>) -> Vec<Reading> {
     panel.baseline();
     tree.overlay(&fixture(kernel).join("after"));
     let mut readings = panel.read();
+    // What this machine's CPUs count is not of the tree.
+    for numa in readings.iter_mut().filter(|reading| reading.sensor == "numa" && !reading.values.is_empty()) {
+        numa.values.retain(|value| !value.0.ends_with("loads"));
+        numa.missing = None;
+    }
     // Where the copy lies says nothing.
     let root = tree.roots().proc.with_file_name("").display().to_string();
     for missing in readings.iter_mut().filter_map(|reading| reading.missing.as_mut()) {

@@ -259,6 +259,7 @@ _SHARED = (
     *("lateness_p50_ns", "longest_gap_ns", "start_skew_ns", "observer_cost_ratio"),
     *("cpu_ns_per_kib", "cpu_ns_per_operation", "cycles_per_kib", "bytes_per_cycle"),
     *("cpu_busy_ratio", "cpu_idle_ratio", "cpu_intr_ratio", "cpu_steal_ratio", "context_switches_per_s"),
+    *("interrupts_per_s", "remote_pages_ratio", "remote_loads_ratio"),
     *(f"cpu_{name}_ratio" for name, _ in CPU_CLASSES),
     *(f"cpu_{name}_ns_per_kib" for name, _ in CPU_CLASSES),
 )

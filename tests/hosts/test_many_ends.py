@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from iodyno.analysis.dataset import read_dataset
 from iodyno.analysis.summary import analyse
 from iodyno.analysis.trial import Trial
 from iodyno.core.experiment import Experiment
+from iodyno.core.factor import Factor
 from iodyno.formats.experiment_file import experiment_text, parse_experiment
 from iodyno.report.json import campaign as campaign_json
 from iodyno.report.tables import load_tables
@@ -58,6 +60,18 @@ def moved(trial: Trial, role: str) -> dict[str, int]:
     return {name: facts["result"]["bytes"] for name, facts in hosts if facts["role"] == role}
 
 
+def test_a_tunable_of_several_hosts_is_one_factor(tmp_path: Path) -> None:
+    experiment = asked(3, 1, kind="stream", size="16KiB")
+    factor = Factor("client.tcp_autocorking", (True, False))
+    trials = read_dataset(asyncio.run(run(replace(experiment, factors=(factor,)), tmp_path)).folder).trials
+    assert {trial.levels["client.tcp_autocorking"] for trial in trials if trial.finished} == {True, False}
+    for trial in trials:
+        for name, facts in trial.manifest["hosts"].items():
+            found = {tunable: each["obtained"] for tunable, each in facts.get("tunables", {}).items()}
+            level = trial.levels["client.tcp_autocorking"]
+            assert found == ({"tcp_autocorking": level} if name.startswith("client-") else {}), name
+
+
 @pytest.mark.parametrize(
     ("senders", "receivers", "workload"),
     [
@@ -72,7 +86,7 @@ def moved(trial: Trial, role: str) -> dict[str, int]:
 def test_what_the_senders_sent_is_what_the_receivers_got(
     senders: int, receivers: int, workload: dict[str, Any], tmp_path: Path
 ) -> None:
-    trial = trial_of(asked(senders, receivers, **workload), tmp_path)
+    trial = trial_of(asked(senders, receivers, think="1ms", **workload), tmp_path)
     sent, got = moved(trial, "send"), moved(trial, "receive")
     assert (len(sent), len(got)) == (senders, receivers)
     assert all(sent.values()) and all(got.values())

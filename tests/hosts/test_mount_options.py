@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -135,6 +136,60 @@ def test_what_the_kernel_refuses_is_said_and_leaves_nothing(tmp_path: Path) -> N
         asyncio.run(scenario())
     finally:
         subprocess.run(["umount", at], check=True)
+
+
+@pytest.fixture
+def zfs(tmp_path: Path) -> Iterator[Path]:
+    """A pool in a file, by a daemon of its own; its name is `iodyno-test`."""
+    if not shutil.which("zfs-fuse"):
+        pytest.skip("no zfs-fuse (Debian 12: apt-get install zfs-fuse)")
+    at, image = tmp_path / "tank", tmp_path / "pool"
+    image.touch()
+    os.truncate(image, 128 << 20)
+    program = ["zfs-fuse", "--no-daemon", "--no-kstat-mount"]
+    with subprocess.Popen(["setpriv", "--pdeathsig", "KILL", *program]) as daemon:
+        try:
+            # Noted nowhere: no later daemon looks for it.
+            make = ["zpool", "create", "-o", "cachefile=none", "-m", at, "iodyno-test", image]
+            assert seen_within(30, lambda: subprocess.run(make, stderr=subprocess.DEVNULL).returncode == 0)
+            try:
+                yield at
+            finally:
+                away = "zfs unmount iodyno-test; zpool destroy iodyno-test"
+                assert seen_within(30, lambda: subprocess.run(["sh", "-c", away]).returncode == 0)
+        finally:
+            daemon.terminate()
+
+
+def test_the_size_of_records_of_zfs_is_set_seen_in_new_files_and_restored(zfs: Path, tmp_path: Path) -> None:
+    def held() -> list[str]:
+        words = ["zfs", "get", "-Hp", "-o", "value,source", "recordsize", "iodyno-test"]
+        return subprocess.check_output(words, text=True).split()
+
+    async def scenario() -> None:
+        guard = await Guard.start(LocalAccess("mounts"), own_agent(tmp_path))
+        try:
+            await guard.claim("a test")
+            tunables = HostTunables(guard)
+            for before in (["131072", "default"], ["65536", "local"]):
+                if before[1] == "local":
+                    subprocess.run(["zfs", "set", "recordsize=64K", "iodyno-test"], check=True)
+                assert held() == before
+                asked = checked_mount(f"{zfs} recordsize=16KiB")
+                (setting,) = (await tunables.set({"mount": asked})).values()
+                assert (setting.before, setting.obtained) == (f"{zfs} recordsize={before[0]}", asked)
+                (zfs / before[1]).write_bytes(bytes(range(256)) * 1024)
+                assert (zfs / before[1]).stat().st_blksize == 16_384
+                restored, wrong = await tunables.restore()
+                assert not wrong and restored["mount"].restored == setting.before and held() == before
+            (setting,) = (await tunables.set({"mount": f"{zfs} recordsize=3000"})).values()
+            assert "power of 2" in str(setting.why) and held() == ["65536", "local"]
+            (setting,) = (await tunables.set({"mount": "/ recordsize=4096"})).values()
+            assert "has no recordsize" in str(setting.why)
+        finally:
+            await guard.close()
+
+    asyncio.run(scenario())
 
 
 def test_they_are_a_factor_and_stand_in_the_manifest(folder: Path, tmp_path: Path) -> None:

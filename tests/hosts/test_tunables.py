@@ -19,6 +19,7 @@ import pytest
 from places import (
     HUNG_S,
     MS,
+    QUIET,
     Meanwhile,
     experiment,
     gone_within,
@@ -71,6 +72,7 @@ OTHER: dict[str, Level] = {
     "tcp_autocorking": False,
     "tcp_sack": False,
     "tcp_timestamps": False,
+    "tcp_ecn": 1,
     "tcp_congestion_control": "reno",
 }
 """A level of each tunable that a veth has, other than what it is at there from the start."""
@@ -343,7 +345,9 @@ def test_what_was_refused_leaves_nothing_to_restore(program: AgentProgram) -> No
 
 
 def _asked(*factors: Factor, retries: int = 0, **tunables: Level) -> Experiment:
-    asked = experiment("netns", factors=factors, windows=Windows(100 * MS, 2000 * MS, 50 * MS, 250 * MS))
+    asked = experiment(
+        "netns", factors=factors, windows=Windows(100 * MS, 2000 * MS, 50 * MS, 250 * MS), **QUIET
+    )
     named = {f"all.{name}": level for name, level in tunables.items()}
     return replace(asked, tunables=named, limits=replace(asked.limits, retries=retries))
 
@@ -399,7 +403,7 @@ def test_a_killed_guard_costs_one_attempt(program: AgentProgram, tmp_path: Path)
 _EXPERIMENT = """
 name: killed
 hosts: {client: {access: netns}, server: {access: netns}}
-workload: {kind: stream, sender: client, receiver: server}
+workload: {kind: stream, sender: client, receiver: server, think: 1ms}
 tunables: {all: {mtu: 9000, tso: off}}
 windows: {warm_up: 100ms, measured: 60s}
 """
@@ -448,7 +452,7 @@ def test_a_guard_that_is_killed_alone_leaves_nothing_set_when_its_run_ends(
     file = tmp_path / "experiment.yaml"
     file.write_text(
         "name: lost\nhosts: {client: {access: local}, server: {access: local}}\n"
-        "workload: {kind: stream, sender: client, receiver: server}\ntunables: {all: {tcp_sack: off}}\n"
+        "workload: {kind: stream, sender: client, receiver: server, think: 1ms}\ntunables: {all: {tcp_sack: off}}\n"
         "windows: {warm_up: 0s, measured: 2s, interval: 100ms}\nprofile: off\nlimits: {retries: 0}\n"
     )
     namespace = f"iodyno-test-{os.getpid()}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import jsonschema
@@ -11,6 +12,7 @@ from iodyno import designs
 from iodyno.core.errors import ExperimentError
 from iodyno.core.factor import parameter_of
 from iodyno.core.tunable import TUNABLES, asked_of
+from iodyno.core.workload import Level
 from iodyno.formats.experiment_file import experiment_schema, parse_experiment
 from iodyno.formats.yaml_document import read as read_yaml
 from iodyno.hosts.guard import Seen
@@ -46,10 +48,9 @@ factors:
     design = designs.plan(asked)
     assert len(design.points) == 8
     settings = asked.settings(design.points[-1].levels)
-    assert asked_of("client", settings) == {"gro": True, "mtu": 9000, "gso_max_size": 65536, "sg": False}
-    assert asked_of("server", settings) == {
-        **{"gro": True, "mtu": 9000, "tso": True, "sg": False},
-        **{"blanking": 50_000, "rps": "off"},
+    assert asked_of(settings, ("client", "server")) == {
+        "client": {"gro": True, "mtu": 9000, "gso_max_size": 65536, "sg": False},
+        "server": {"gro": True, "mtu": 9000, "tso": True, "sg": False, "blanking": 50_000, "rps": "off"},
     }
     assert settings["connections"] == 8
     shown = parameter_of(asked.workload.workload, "client.gso_max_size")
@@ -317,3 +318,66 @@ def test_masks_of_many_cpus_are_written_as_sysfs_has_them() -> None:
     for cpus in ((), (0,), (1, 31), (32, 70)):
         assert cpus_of(mask_of(cpus)) == cpus
     assert mask_of((0, 32)) == "00000001,00000001"
+
+
+def test_power_states_are_of_the_controller_and_queues_that_are_polled_of_its_driver() -> None:
+    """Answers of a disk that goes into such states (QEMU's does not), and of drivers without polled queues."""
+    queue = "/sys/block/nvme0n1/queue"
+    place = Place("", queues=(queue,))
+    power, polled = TURNED["power_latency"], TURNED["poll_queues"]
+    (look,) = power.looks(place)
+    assert look == {"file": f"{queue}/../device/power/pm_qos_latency_tolerance_us"}
+    state = power.state(place, [Seen("100000\n")])
+    assert state.level == 100_000_000
+    assert power.steps(place, state, 0) == [{"write": {"file": look["file"], "text": "0"}}]
+    assert power.undo(place, state) == [{"write": {"file": look["file"], "text": "100000"}}]
+    for text in ("auto\n", "any\n"):
+        assert power.state(place, [Seen(text)]).unsupported
+    without = polled.state(place, [Seen("1\n"), Seen("0\n")]).unsupported
+    assert without is not None and without.endswith(
+        "boot with nvme.poll_queues=1, or load nvme with poll_queues=1"
+    )
+    assert polled.state(place, [Seen(None, "it is not there"), Seen("1\n")]).unsupported
+    reset = {"write": {"file": f"{queue}/../device/reset_controller", "text": "1"}}
+    assert polled.undo(place, polled.state(place, [Seen("3\n"), Seen("1\n")])) == [
+        {"write": {"file": "/sys/module/nvme/parameters/poll_queues", "text": "3"}},
+        reset,
+    ]
+
+
+SEVERAL = """
+name: several
+hosts: {client: {access: netns, count: 3}, server: {access: netns}}
+workload: {kind: stream, sender: client, receiver: server}
+tunables: {client: {tcp_sack: off}, client-2: {tcp_timestamps: off}}
+factors: {client.tcp_autocorking: [on, off], all.tcp_congestion_control: [cubic]}
+"""
+
+
+def test_a_name_of_several_hosts_sets_a_tunable_on_each_of_them() -> None:
+    experiment = parse_experiment(SEVERAL)
+    settings = experiment.settings(designs.plan(experiment).points[1].levels)
+    of_all: dict[str, Level] = {"tcp_congestion_control": "cubic"}
+    several = of_all | {"tcp_sack": False, "tcp_autocorking": False}
+    assert asked_of(settings, experiment.hosts) == {
+        "client-1": several,
+        "client-2": several | {"tcp_timestamps": False},
+        "client-3": several,
+        "server": of_all,
+    }
+
+
+@pytest.mark.parametrize(
+    ("tunables", "factors", "said"),
+    [
+        ("client: {mtu: 9000}, client-2: {mtu: 1500}", "{}", "duplicate setting client-2.mtu"),
+        ("client-2: {mtu: 1500}", "{client.mtu: [1500, 9000]}", "duplicate setting client-2.mtu"),
+        ("server: {mtu: 1500}", "{clients.mtu: [1500, 9000]}", "client"),
+    ],
+)
+def test_one_of_several_hosts_is_not_set_twice(tunables: str, factors: str, said: str) -> None:
+    text = re.sub(
+        "tunables: .*", f"tunables: {{{tunables}}}", re.sub("factors: .*", f"factors: {factors}", SEVERAL)
+    )
+    with pytest.raises(ExperimentError, match=said):
+        parse_experiment(text)

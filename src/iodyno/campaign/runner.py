@@ -275,7 +275,7 @@ class _Campaign:
 
     @property
     def _background(self) -> bool:
-        """Whether the idle machine is measured: it tells what a cost is without, and there is none without sensors."""
+        """Tell whether the idle machine is measured: it tells what a cost is without, and there is none without sensors."""
         return self._experiment.sensors != "off"
 
     def lacks(self, when: str) -> bool:

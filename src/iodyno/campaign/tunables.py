@@ -171,7 +171,7 @@ class TestbedTunables:
 
     def asked(self, settings: Mapping[str, Level]) -> dict[str, dict[str, Level]]:
         """By host, what a trial asks of its tunables."""
-        return {name: asked_of(name, settings) for name in self._accesses}
+        return asked_of(settings, self._accesses)
 
     @contextlib.asynccontextmanager
     async def turned(self, settings: Mapping[str, Level], notes: Notes) -> AsyncIterator[None]:

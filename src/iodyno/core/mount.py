@@ -34,7 +34,9 @@ UNSHOWN: Mapping[str, str] = {"nconnect": "1"}
 """What holds of an option with a value that the kernel does not show."""
 
 _OPTION = re.compile(r"[a-z][a-z0-9_.]{0,31}(=[A-Za-z0-9_.:/%+-]{1,64})?")
-_SIZES = ("rsize", "wsize")
+RECORD_SIZE = "recordsize"
+"""Property of a data set of ZFS, which is set there and not where it is mounted (zfsprops(7)): for files that are made later."""
+_SIZES = ("rsize", "wsize", RECORD_SIZE)
 _RANGES: Mapping[str, tuple[int, int]] = {"nconnect": (1, 16), "timeo": (1, 65_535), "retrans": (0, 65_535)}
 """Of nfs(5). A wrong one would be found when the file system is not mounted any more."""
 _ALLOWED = "a folder and options, such as `/data noatime,sync` or `/mnt rsize=64KiB,nconnect=4`"

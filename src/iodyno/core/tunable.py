@@ -1,12 +1,13 @@
 """The tunables: settings of a host that a trial may change, with unit and range. Any of them can be a factor.
 
-In an experiment a tunable is written with its host before it (`server.mtu`), or with `all` for every host. How a tunable is
-read, set and restored is in `iodyno.hosts.tunables`; what a host cannot do is asked of the host, before the first trial.
+In an experiment a tunable is written with its host before it (`server.mtu`), with the name of hosts that are numbered
+(`client.mtu` of client-1 and client-2), or with `all` for every host. How a tunable is read, set and restored is in
+`iodyno.hosts.tunables`; what a host cannot do is asked of the host, before the first trial.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from iodyno.core.mount import checked_mount
 from iodyno.core.workload import Level, Parameter
@@ -74,6 +75,8 @@ TUNABLES: Mapping[str, Parameter] = {
         Parameter("tcp_autocorking", "switch", "Small writes wait while an earlier packet is on its way out."),
         Parameter("tcp_sack", "switch", "Selective acknowledgements."),
         Parameter("tcp_timestamps", "switch", "TCP timestamps."),
+        Parameter("tcp_ecn", "count", "Explicit congestion notification: not at all (0), asked for (1), where the other end asks"
+                  " (2); kernels from 6.18 on take more (ip-sysctl).", low=0, high=5),
         Parameter("tcp_congestion_control", "word", "Congestion control of sockets that name none."),
         # of the whole machine
         Parameter("busy_poll", "duration", "poll and select look at the device for so long (net.core.busy_poll).",
@@ -83,6 +86,8 @@ TUNABLES: Mapping[str, Parameter] = {
         Parameter("netdev_max_backlog", "count", "Packets that wait for a CPU they were steered to.", high=10**7),
         Parameter("netdev_budget", "count", "Packets of one round of receive processing.", high=10**6),
         # of the disks under the host's targets
+        Parameter("poll_queues", "count", "Queues of NVMe disks that are polled (parameter of nvme, which has one from its"
+                  " start); for iopoll.", high=1024),
         Parameter("io_scheduler", "word", "Scheduler of the disk's requests: none, mq-deadline, kyber, bfq."),
         Parameter("nr_requests", "count", "Requests of each queue of the disk that wait at most.", high=10**6),
         Parameter("read_ahead", "size", "Most that the page cache reads ahead (read_ahead_kb).", low=0, high=2**30),
@@ -93,9 +98,12 @@ TUNABLES: Mapping[str, Parameter] = {
                   low=0, high=2),
         Parameter("wbt_latency", "duration", "Writing back is throttled where reads take longer (wbt_lat_usec); 0: it is not.",
                   low=0, high=10**10),
+        Parameter("power_latency", "duration", "Slowest wake-up of the power states that an NVMe disk goes into by itself; 0: of"
+                  " none.", low=0, high=10**10),
         # of a mounted file system
         Parameter("mount", "word", "Options of the file system that is mounted on a folder: `/data noatime,sync`,"
-                  " `/mnt rsize=64KiB,nconnect=4` (NFS is mounted anew for such).", form=checked_mount),
+                  " `/mnt rsize=64KiB,nconnect=4` (NFS is mounted anew for such), `/tank recordsize=16KiB` (ZFS).",
+                  form=checked_mount),
         # of the whole machine
         Parameter("dirty_bytes", "size", "Pages that wait to be written back, from which on writers wait.", low=8192, high=2**50),
         Parameter("dirty_ratio", "count", "The same in percent of the memory.", low=0, high=100),
@@ -115,7 +123,7 @@ OF_A_DEVICE = tuple(TUNABLES)[: tuple(TUNABLES).index("cpu_limit")]
 
 
 def named(name: str) -> tuple[str, str] | None:
-    """Host (or `all`) and tunable of a name with a dot; None: it is no name of a tunable."""
+    """Host (or several, or `all`) and tunable of a name with a dot; None: it is no name of a tunable."""
     host, dot, tunable = name.rpartition(".")
     return (host, tunable) if dot and tunable in TUNABLES else None
 
@@ -126,7 +134,31 @@ def tunable_of(name: str) -> Parameter | None:
     return TUNABLES[found[1]] if found else None
 
 
-def asked_of(host: str, settings: Mapping[str, Level]) -> dict[str, Level]:
-    """Return the tunables of one host that the settings of a trial set, by their own names."""
-    found = {name: named(name) for name in settings}
-    return {whose[1]: settings[name] for name, whose in found.items() if whose and whose[0] in (host, ALL)}
+def numbered(hosts: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """Return hosts that are numbered, by the name that they have together.
+
+    >>> numbered(["client-1", "client-2", "server"])
+    {'client': ('client-1', 'client-2')}
+    """
+    names, found = tuple(hosts), dict[str, tuple[str, ...]]()
+    for host in names:
+        together, _, number = host.rpartition("-")
+        if together not in ("", ALL, *names) and number.isdecimal():
+            found[together] = (*found.get(together, ()), host)
+    return found
+
+
+def hosts_of(whose: str, hosts: Iterable[str]) -> tuple[str, ...]:
+    """Return the hosts that the name before the dot stands for: one, several that are numbered, or all."""
+    return tuple(hosts) if whose == ALL else numbered(hosts).get(whose, (whose,))
+
+
+def asked_of(settings: Mapping[str, Level], hosts: Iterable[str]) -> dict[str, dict[str, Level]]:
+    """Return for each of the hosts the tunables that the settings of a trial set, by their own names."""
+    asked: dict[str, dict[str, Level]] = {host: {} for host in hosts}
+    for name, level in settings.items():
+        whose, tunable = named(name) or ("", "")
+        for host in hosts_of(whose, asked):
+            if host in asked:
+                asked[host][tunable] = level
+    return asked

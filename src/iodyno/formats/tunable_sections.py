@@ -13,7 +13,7 @@ from iodyno.core.errors import ExperimentError
 from iodyno.core.experiment import Experiment
 from iodyno.core.factor import VARIANT, Factor
 from iodyno.core.invalid import invalid
-from iodyno.core.tunable import ALL, TUNABLES, named
+from iodyno.core.tunable import ALL, TUNABLES, hosts_of, named, numbered
 from iodyno.core.workload import Level, Parameter, Workload
 from iodyno.formats import experiment_model as model
 from iodyno.formats import section_values as values
@@ -26,8 +26,9 @@ Note = Callable[[Path, str], None]
 
 
 def parameters_of(workload: Workload, hosts: tuple[str, ...]) -> dict[str, Parameter]:
-    """Whatever can be a factor: parameters of the workload, tunables of each host and of all, and a name."""
-    tunables = {f"{host}.{name}": tunable for host in (ALL, *hosts) for name, tunable in TUNABLES.items()}
+    """Whatever can be a factor: parameters of the workload, tunables of each host, of several and of all, and a name."""
+    whose = (ALL, *numbered(hosts), *hosts)
+    tunables = {f"{host}.{name}": tunable for host in whose for name, tunable in TUNABLES.items()}
     return {**{p.name: p for p in workload.parameters}, **tunables, VARIANT: _VARIANT}
 
 
@@ -89,9 +90,10 @@ def _together_section(workload: Workload, hosts: tuple[str, ...]) -> Any:
 def read_tunables(written: Any, hosts: tuple[str, ...], note: Note) -> dict[str, Level]:
     """The section `tunables`: what holds in every trial, by names such as `server.mtu`. What cannot be read is noted."""
     settings: dict[str, Level] = {}
+    known = (ALL, *numbered(hosts), *hosts)
     for host, entry in _mapping(written, ("tunables",), "hosts, or all, with their tunables", note):
-        if host not in (ALL, *hosts):
-            note(("tunables", host), unknown(host, (ALL, *hosts)))
+        if host not in known:
+            note(("tunables", host), unknown(host, known))
             continue
         for name, level in _mapping(entry, ("tunables", host), "tunables with one level each", note):
             here = ("tunables", host, name)
@@ -112,7 +114,7 @@ def check_tunables(
     note: Note,
     path: Path,
 ) -> None:
-    """That no tunable of a host is set twice, by its own name and by `all`, or by a setting and a factor."""
+    """That no tunable of a host is set twice, by its own name and by one of several hosts, or by a setting and a factor."""
     set_by: dict[str, str] = {}
     names = [(name, f"tunables: {name}", ("tunables", *(named(name) or ()))) for name in tunables]
     for factor in factors.values():
@@ -193,7 +195,7 @@ def _targets(name: str, hosts: tuple[str, ...]) -> list[str]:
     found_ = named(name)
     if found_ is None:
         return []
-    return [f"{host}.{found_[1]}" for host in (hosts if found_[0] == ALL else found_[:1])]
+    return [f"{host}.{found_[1]}" for host in hosts_of(found_[0], hosts)]
 
 
 def _mapping(written: Any, path: Path, allowed: str, note: Note) -> Iterator[tuple[str, Any]]:

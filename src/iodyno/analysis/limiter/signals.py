@@ -15,6 +15,7 @@ from iodyno.analysis.host_data import HostData
 from iodyno.analysis.observer import looked
 from iodyno.analysis.readings import Reading
 from iodyno.analysis.trial import Trial
+from iodyno.core.tunable import asked_of
 
 _TICK_NS = 10_000_000
 _TICKS_LEAST = 100
@@ -80,8 +81,8 @@ class View:
 
     def setting_of_sender(self, tunable: str) -> int | None:
         """Return the value that the experiment sets on the sending host, by the tunable's name."""
-        of = self.trial.settings
-        found = of.get(f"{self.sender.name}.{tunable}", of.get(f"all.{tunable}"))
+        name = self.sender.name
+        found = asked_of(self.trial.settings, (name,))[name].get(tunable)
         return found if isinstance(found, int) else None
 
 

@@ -16,6 +16,7 @@ from iodyno.hosts.tunables.irqbalance import Irqbalance
 from iodyno.hosts.tunables.link import LinkAttribute
 from iodyno.hosts.tunables.mount import MountOptions
 from iodyno.hosts.tunables.offload import Offload
+from iodyno.hosts.tunables.poll_queues import PollQueues
 from iodyno.hosts.tunables.qdisc import QueueingDiscipline
 from iodyno.hosts.tunables.receive_hash import HashedFields, HashedQueues
 from iodyno.hosts.tunables.settings_table import TableNumber
@@ -78,6 +79,7 @@ TURNED: Mapping[str, Tunable] = {
         Sysctl("tcp_limit_output", "net/ipv4/tcp_limit_output_bytes"),
         Sysctl("tcp_autocorking", "net/ipv4/tcp_autocorking", kind=bool),
         # Agreed on when a connection is made, as timestamps are.
+        Sysctl("tcp_ecn", "net/ipv4/tcp_ecn"),
         Sysctl("tcp_sack", "net/ipv4/tcp_sack", kind=bool),
         Sysctl("tcp_timestamps", "net/ipv4/tcp_timestamps", kind=bool),
         Sysctl("tcp_congestion_control", "net/ipv4/tcp_congestion_control", kind=str),
@@ -85,6 +87,7 @@ TURNED: Mapping[str, Tunable] = {
         Sysctl("busy_read", "net/core/busy_read", scope="machine", unit=1000),
         Sysctl("netdev_max_backlog", "net/core/netdev_max_backlog", scope="machine"),
         Sysctl("netdev_budget", "net/core/netdev_budget", scope="machine"),
+        PollQueues(),
         # `blk_mq_init_sched` and `wbt_enable_default`; `blk_apply_bdi_limits`.
         DiskQueueFile("io_scheduler", "scheduler", kind=str, moves=("nr_requests", "wbt_lat_usec")),
         DiskQueueFile("nr_requests", "nr_requests"),
@@ -93,6 +96,8 @@ TURNED: Mapping[str, Tunable] = {
         DiskQueueFile("rq_affinity", "rq_affinity"),
         DiskQueueFile("nomerges", "nomerges"),
         DiskQueueFile("wbt_latency", "wbt_lat_usec", unit=1000),
+        # Of the disk's controller (Documentation/ABI/testing/sysfs-devices-power); nvme's only.
+        DiskQueueFile("power_latency", "../device/power/pm_qos_latency_tolerance_us", unit=1000),
         MountOptions(),
         DirtyLimit("dirty_bytes", "dirty_bytes", "dirty_ratio"),
         DirtyLimit("dirty_ratio", "dirty_ratio", "dirty_bytes"),

@@ -66,7 +66,7 @@ class CoalesceTime:
 
 @dataclass(frozen=True)
 class CoalesceAdaptive:
-    """Whether the adapter chooses these times by itself, in each direction in which it can."""
+    """Tell whether the adapter chooses these times by itself, in each direction in which it can."""
 
     name: str = "coalesce_adaptive"
     scope: Scope = "device"

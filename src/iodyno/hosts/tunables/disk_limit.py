@@ -31,7 +31,7 @@ class _Limit:
 
     @property
     def is_of_operations(self) -> bool:
-        """Whether it is in operations, not in bytes."""
+        """Tell whether it is in operations, not in bytes."""
         return "iops" in (self.name or self.file.rpartition("/")[2])
 
     def step(self, ratio: float = 1.0) -> Step:

@@ -41,6 +41,8 @@ class DiskQueueFile:
             if self.kind is str:  # all that there are, with the one in brackets
                 chosen = _CHOSEN.search(values[0])
                 values[0] = chosen[1] if chosen else ""
+            elif not values[0].isdecimal():  # `auto` and `any` of power states
+                values[0] = ""
             if not values[0]:
                 error = next((one.error for one in seen[::each] if one.error), None)
                 return State(unsupported=error or f"the disk has no {self.file}")

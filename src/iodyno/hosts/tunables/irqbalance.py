@@ -18,7 +18,7 @@ class Irqbalance:
     scope: Scope = "machine"
 
     def looks(self, place: Place) -> list[Look]:
-        """Whether it is there, and runs. systemctl(1) fails where a service does not run; the word is what counts."""
+        """Tell whether it is there, and runs. systemctl(1) fails where a service does not run; the word is what counts."""
         script = "systemctl cat irqbalance >/dev/null && { systemctl is-active irqbalance || true; }"
         return [{"run": ["sh", "-c", script]}]
 

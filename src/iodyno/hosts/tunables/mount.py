@@ -1,7 +1,8 @@
 """Options of a mounted file system (proc_pid_mountinfo(5), mount(8), nfs(5)).
 
 A mount and its file system take theirs while they are in use. NFS agrees on what it does over the network when it is mounted, and
-refuses another word later: it is unmounted and mounted anew, from the same source with all else as it was.
+refuses another word later: it is unmounted and mounted anew, from the same source with all else as it was. The size of records
+of ZFS is a property of what is mounted (zfsprops(7)).
 """
 
 from __future__ import annotations
@@ -9,9 +10,9 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from iodyno.core.mount import CHOICES, UNSHOWN, choice_of, split
+from iodyno.core.mount import CHOICES, RECORD_SIZE, UNSHOWN, choice_of, split
 from iodyno.core.workload import Level
 from iodyno.hosts.guard import Look, Seen, Step
 from iodyno.hosts.tunables.tunable import Place, Scope, State, run
@@ -19,7 +20,7 @@ from iodyno.hosts.tunables.tunable import Place, Scope, State, run
 _LOOKED_UP = ("addr", "clientaddr", "mountaddr")
 """Shown of NFS, and looked up anew by mount.nfs(8)."""
 _SUPER_FLAGS = ("sync", "dirsync", "mand", "lazytime")
-"""What a file system loses that is not told so again (fs/namespace.c, MS_RMT_MASK)."""
+"""Options that a file system loses if they are not given again (fs/namespace.c, MS_RMT_MASK)."""
 _BACK = """
 there() {{ grep -F {mounted} /proc/self/mountinfo | grep -qF -e {source}; }}
 tries=0
@@ -29,11 +30,15 @@ done
 {mount}
 """
 """A load that is ended has the files open for a moment yet: waited for 15 s (chosen: a guard gives a command 20 s)."""
+_RECORDS = f'zfs get -Hp -o value,source {RECORD_SIZE} "$(findmnt -no SOURCE -M "$1" | tail -n 1)"'
+"""Bytes of its records, and where a data set has that from: a folder is no name of one to every `zfs`."""
 
 
 @dataclass(frozen=True)
 class _Mount:
-    """A line of mountinfo. `written`: the folder as it stands there; `options`: of the mount; `own`: of the file system."""
+    """A line of mountinfo. `written`: the folder as it stands there; `options`: of the mount; `own`: of the file system;
+    `records`: bytes of the records of ZFS, and where it has them from.
+    """
 
     device: str
     root: str
@@ -42,6 +47,7 @@ class _Mount:
     kind: str
     source: str
     own: tuple[str, ...]
+    records: tuple[str, ...] = ()
 
     @property
     def folder(self) -> str:
@@ -50,11 +56,13 @@ class _Mount:
 
     @property
     def is_nfs(self) -> bool:
-        """Whether it is of NFS."""
+        """Tell whether it is of NFS."""
         return self.kind in ("nfs", "nfs4")
 
     def shown(self, option: str) -> str | None:
         """What holds in place of an option; None: the kernel does not show it."""
+        if _is_of_records(option):
+            return f"{RECORD_SIZE}={self.records[0]}" if self.records else None
         there = (*self.options, *self.own)
         if choice := choice_of(option):
             if choice.of == "nfs" and not self.is_nfs:
@@ -102,8 +110,10 @@ class MountOptions:
     scope: Scope = "mount"
 
     def looks(self, place: Place) -> list[Look]:
-        """All mounts."""
-        return [{"file": "/proc/self/mountinfo"}]
+        """All mounts, and the records of ZFS where they are asked for."""
+        folder, asked = split(place.mount)
+        records = [run("sh", "-c", _RECORDS, "sh", folder)] if any(map(_is_of_records, asked)) else []
+        return [{"file": "/proc/self/mountinfo"}, *records]
 
     def state(self, place: Place, seen: Sequence[Seen]) -> State:
         """What holds in place of each option that is asked for."""
@@ -117,6 +127,10 @@ class MountOptions:
         found = _found(seen[0].text or "", folder)
         if found is None:
             return State(unsupported=seen[0].error or f"{folder} is no mount point on this host")
+        records = seen[1] if len(seen) > 1 else None
+        if records and records.text is None:
+            return State(unsupported=f"{folder} ({found.kind}) has no {RECORD_SIZE}: {records.error}")
+        found = replace(found, records=tuple((records.text or "").split()) if records else ())
         shown = {option: found.shown(option) for option in asked}
         if absent := [option for option, there in shown.items() if there is None]:
             text = f"the kernel does not show {absent[0].partition('=')[0]} of {folder} ({found.kind}): it could not be restored"
@@ -128,11 +142,15 @@ class MountOptions:
     def steps(self, place: Place, state: State, level: Level) -> list[Step]:
         """One command; of NFS two for what is agreed on when it is mounted."""
         mount, before = state.before
-        asked = [new for new, old in zip(split(str(level))[1], before, strict=True) if new != old]
+        changed = [new for new, old in zip(split(str(level))[1], before, strict=True) if new != old]
+        of_records = [run("zfs", "set", each, mount.source) for each in changed if _is_of_records(each)]
+        asked = [each for each in changed if not _is_of_records(each)]
+        if not asked:
+            return of_records
         if not _agreed_on(mount, asked):
             if "ro" in mount.options and "rw" in mount.own:
                 raise ValueError("it is a view to be read of a file system that others write")
-            return [mount.remounted(asked)]
+            return [*of_records, mount.remounted(asked)]
         if mount.root != "/":
             raise ValueError(
                 "it is a part of a mount of NFS (a bind mount): name the folder of the mount itself"
@@ -152,12 +170,26 @@ class MountOptions:
             )
             return [run("sh", "-c", script)]
         there = shlex.quote(f" {mount.device} {mount.root} {mount.written} ")
-        back = shlex.join(mount.remounted(before)["run"])
-        return [run("sh", "-c", f"grep -qF {there} /proc/self/mountinfo || exit 0; {back}")]
+        back = [_records_back(mount)] if mount.records else []
+        if remounted := [each for each in before if not _is_of_records(each)]:
+            back.append(shlex.join(mount.remounted(remounted)["run"]))
+        return [run("sh", "-c", f"grep -qF {there} /proc/self/mountinfo || exit 0; {each}") for each in back]
+
+
+def _is_of_records(option: str) -> bool:
+    return option.startswith(f"{RECORD_SIZE}=")
+
+
+def _records_back(mount: _Mount) -> str:
+    """The command after which a data set has the size of its records from where it had it."""
+    size, source = mount.records[:2]
+    inherited = ["inherit", *(["-S"] if source == "received" else []), RECORD_SIZE]
+    back = ["set", f"{RECORD_SIZE}={size}"] if source == "local" else inherited
+    return shlex.join(["zfs", *back, mount.source])
 
 
 def _agreed_on(mount: _Mount, asked: Iterable[str]) -> bool:
-    """Whether any of these is agreed on when it is mounted."""
+    """Tell whether any of these is agreed on when it is mounted."""
     return mount.is_nfs and any((choice := choice_of(each)) is None or choice.of == "nfs" for each in asked)
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from iodyno.analysis.decisions.sides import PairVerdicts
-    from iodyno.api import Campaign, compare, disk, load, plan, read, rr, run, search, tcp
+    from iodyno.api import Campaign, compare, disk, explore, load, noise, plan, read, rr, run, search, tcp
     from iodyno.campaign.strategy import Answer, Strategy, TrialResult
     from iodyno.core.design import Design, Point
     from iodyno.core.errors import ExperimentError, IodynoError, TrialError
@@ -32,7 +32,9 @@ __all__ = [
     "Warning",
     "compare",
     "disk",
+    "explore",
     "load",
+    "noise",
     "outcome",
     "plan",
     "read",

@@ -19,15 +19,21 @@ from iodyno.campaign.strategy import Strategy
 from iodyno.core.design import Design, PlannedTrial
 from iodyno.core.errors import StoreError, TrialError
 from iodyno.core.experiment import Experiment, SensorLevel
+from iodyno.core.noise import NoiseSpec
 from iodyno.core.warnings import Warning
+from iodyno.designs import noise_ladder
 from iodyno.formats import shipped
 from iodyno.formats.experiment_file import experiment_text, parse_experiment, read_experiment
 from iodyno.formats.tunable_sections import refuse_unknown
 from iodyno.loads.base.campaign import load_for
+from iodyno.store.schema import CAMPAIGN
+from iodyno.strategies.explore import Explore
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyRelation
 
+    from iodyno.analysis.cost_model.shown import CostStudy
+    from iodyno.analysis.decisions.ladder import Ladder
     from iodyno.analysis.decisions.sides import PairVerdicts
     from iodyno.campaign.strategy import Answer
 
@@ -100,6 +106,43 @@ class Campaign(CampaignFrames):
             Path(path).write_text(picture, encoding="utf-8")
         return picture
 
+    def cost(
+        self, outcome: str | None = None, formula: str | None = None, per: str | None = None
+    ) -> CostStudy:
+        """Find what an outcome is made of, by default the cost that the experiment names first: an equation, and its checks.
+
+        `formula`: such as `cost ~ size + connections`; `per`: the factor that is the load. Raises ExperimentError.
+        """
+        from iodyno.analysis.cost_model.fit import fit
+        from iodyno.analysis.cost_model.study import data_of, study
+
+        return study(fit(data_of(self.summary, outcome), formula), per)
+
+    def functions(self, point: str, host: str | None = None) -> list[dict[str, Any]]:
+        """List which functions take the CPU time of a host, by default the sender, at a point: `p01`, or as tables name it.
+
+        Raises StoreError where no stacks were sampled.
+        """
+        from iodyno.analysis.dataset import read_dataset
+        from iodyno.analysis.functions import read_profiles
+        from iodyno.report.function_json import function_rows
+
+        chosen = next((p for p in self.summary.points if point in (p.id, self.summary.name_of(p))), None)
+        if chosen is None:
+            there = ", ".join(p.id for p in self.summary.points)
+            raise StoreError(f"no point {point!r}", where=str(self.folder), advice=f"points: {there}")
+        sender = self.summary.host("send") or self.summary.hosts[0]
+        wanted = (chosen.id, host or sender.name)
+        profiles = read_profiles(read_dataset(self.folder), (chosen.id,))
+        if wanted not in profiles.found:
+            reason = profiles.missing.get(wanted, "no such host, or no finished trial")
+            raise StoreError(
+                f"there is no profile: {reason}",
+                where=str(self.folder),
+                advice="`iodyno run` samples call stacks unless the experiment says `profile: off`",
+            )
+        return [dict(row) for row in function_rows(profiles.found[wanted])]
+
     def __repr__(self) -> str:
         return f"Campaign({str(self.folder)!r}, {len(self.summary.points)} points, {len(self.summary.trials)} trials)"
 
@@ -151,26 +194,70 @@ def run(
     """
     design = plan(experiment)
     if resume is None:
-        load_for(experiment).refuse(experiment, design)
-        refused_points.refuse(experiment, design, experiment.name)
+        _refuse(experiment, design)
     folder = Path(resume) if resume is not None else new_folder(Path(into), experiment.name)
-    asked = [strategy] if strategy else strategies.of_experiment(experiment, design, folder)
-    watcher = _Watcher(progress or (lambda line: None))
-    outcome = _wait_for(
-        run_campaign(
-            experiment, design, folder, asked, resume=resume is not None, watcher=watcher, destroy=destroy
-        )
-    )
-    if outcome.failed:
-        first = outcome.failed[0]
-        raise TrialError(
-            f"{len(outcome.failed)} trials failed, the first of them: {first.reason}",
-            where=str(folder),
-            advice=f"run(..., resume={str(folder)!r}) goes on",
-        )
+    again = f"run(..., resume={str(folder)!r})"
+    answers = _carried_out(experiment, design, folder, resume is not None, progress, again, strategy, destroy)
     found = Campaign(folder)
-    found.answers = outcome.answers
+    found.answers = answers
     return found
+
+
+def explore(
+    experiment: Experiment,
+    *,
+    outcome: str | None = None,
+    least: float = 0.05,
+    into: Folder = "campaigns",
+    resume: Folder | None = None,
+    progress: Callable[[str], None] | None = None,
+) -> Explore:
+    """Find which factors matter, in stages: `answer()` of what it returns says which and by how much, `study()` is the model.
+
+    `least`: change of the mean that matters. Each stage is a campaign in the exploration's folder; `resume`: that folder. Raises
+    as `run` does.
+    """
+    _refuse(experiment, plan(experiment))
+    found = Explore(experiment, outcome, least, Path())
+    folder = found.begin(Path(into), None if resume is None else Path(resume))
+    again = f"explore(..., resume={str(folder)!r})"
+    while stage := found.ask():
+        there = (stage.campaign / CAMPAIGN).is_file()
+        stage.campaign.mkdir(exist_ok=True)
+        _carried_out(stage.experiment, stage.design, stage.campaign, there, progress, again)
+        found.tell(stage)
+    return found
+
+
+def noise(
+    experiment: Experiment,
+    *,
+    point: str = "",
+    blocks: int = 3,
+    restarts: int = 3,
+    trials: int = 4,
+    pause_s: float = 0,
+    into: Folder = "campaigns",
+    resume: Folder | None = None,
+    progress: Callable[[str], None] | None = None,
+) -> Ladder:
+    """Repeat a point (`size=1KiB`; else the first) at every level at which something may vary, to know how small an effect shows.
+
+    `blocks` of `restarts` of the agents with `trials` each, `pause_s` before a block; `resume`: the ladder's folder. Raises as
+    `run` does.
+    """
+    from iodyno.analysis.dataset import read_dataset
+    from iodyno.analysis.decisions.ladder import ladder
+
+    spec = NoiseSpec(blocks, restarts, trials, round(pause_s * 1e9))
+    repeated = noise_ladder.of_point(experiment, noise_ladder.levels_of(experiment, point), spec)
+    design = noise_ladder.plan(repeated)
+    folder = Path(resume) if resume is not None else new_folder(Path(into), f"{experiment.name}-noise")
+    if resume is None:
+        _refuse(repeated, design)
+    again = f"noise(..., resume={str(folder)!r})"
+    _carried_out(repeated, design, folder, resume is not None, progress, again)
+    return ladder(read_dataset(folder), trials=max(2, experiment.design.replicates))
 
 
 def tcp(
@@ -275,6 +362,38 @@ def _written(levels: Mapping[str, Any]) -> dict[str, Any]:
 
 def _parsed(keys: Mapping[str, Any]) -> Experiment:
     return parse_experiment(experiment_text(keys), file=str(keys["name"]), environment={})
+
+
+def _refuse(experiment: Experiment, design: Design) -> None:
+    """Raises ExperimentError for what no trial of the design can do."""
+    load_for(experiment).refuse(experiment, design)
+    refused_points.refuse(experiment, design, experiment.name)
+
+
+def _carried_out(
+    experiment: Experiment,
+    design: Design,
+    folder: Path,
+    resume: bool,
+    progress: Callable[[str], None] | None,
+    again: str,
+    strategy: Strategy | None = None,
+    destroy: Sequence[str] = (),
+) -> Mapping[str, Answer]:
+    """Run a design into a folder; what its strategies know at the end. Raises TrialError, with `again` to go on."""
+    asked = [strategy] if strategy else strategies.of_experiment(experiment, design, folder)
+    watcher = _Watcher(progress or (lambda line: None))
+    outcome = _wait_for(
+        run_campaign(experiment, design, folder, asked, resume=resume, watcher=watcher, destroy=destroy)
+    )
+    if outcome.failed:
+        first = outcome.failed[0]
+        raise TrialError(
+            f"{len(outcome.failed)} trials failed, the first of them: {first.reason}",
+            where=str(folder),
+            advice=f"{again} goes on",
+        )
+    return outcome.answers
 
 
 class _Watcher:

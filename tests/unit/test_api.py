@@ -80,6 +80,20 @@ def test_two_campaigns_are_compared(campaign: iodyno.Campaign) -> None:
     assert {verdict.answer for pair in found for verdict in pair.verdicts} <= {"same", "undecided"}
 
 
+def test_what_a_cost_is_made_of_and_which_functions_take_it(campaign: iodyno.Campaign) -> None:
+    made = campaign.cost()
+    assert made.outcome == "client.cpu_ns_per_kib" and "connections" in made.equation.expression
+    assert campaign.cost("server.cpu_ns_per_kib", per="connections").outcome == "server.cpu_ns_per_kib"
+    functions = campaign.functions("connections=4")
+    assert functions == campaign.functions("p02") and functions[0]["host"] == "client"
+    assert {row["name"] for row in functions} & {row["name"] for row in campaign.functions("p01")}
+    assert campaign.functions("p02", "server")[0]["host"] == "server"
+    with pytest.raises(iodyno.IodynoError, match="no point 'p07'"):
+        campaign.functions("p07")
+    with pytest.raises(iodyno.IodynoError, match="no such host"):
+        campaign.functions("p01", "nobody")
+
+
 def test_a_campaign_runs_where_an_event_loop_does(experiment: iodyno.Experiment, tmp_path: Path) -> None:
     async def notebook() -> iodyno.Campaign:
         return iodyno.run(experiment, into=tmp_path, progress=lines.append)
@@ -122,3 +136,27 @@ def test_a_factor_that_nothing_has_is_the_error_of_a_file(
             use(wrong)
         assert str(refused.value).startswith(said)
     assert not (tmp_path / "none").exists()
+
+
+def test_an_experiment_is_explored_in_stages_and_goes_on(tmp_path: Path) -> None:
+    file = tmp_path / "explored.yaml"
+    file.write_text(FILE.replace("[1, 4], size: [64KiB]", "[1, 4], size: [1KiB, 64KiB]"))
+    asked = iodyno.read(file)
+    lines: list[str] = []
+    found = iodyno.explore(asked, outcome="client.cpu_ns_per_kib", into=tmp_path, progress=lines.append)
+    answer = found.answer()
+    assert answer["stages"][0]["name"] == "resolve" and answer["left_out"] == []
+    assert {":".join(e["factors"]) for e in answer["stages"][0]["effects"]} >= {"connections", "size"}
+    assert found.study().equation.expression
+    assert sum(line.endswith(": finished") for line in lines) == answer["trials"]
+    again = iodyno.explore(
+        asked, outcome="client.cpu_ns_per_kib", resume=answer["folder"], progress=lines.append
+    )
+    assert again.answer()["stages"] == answer["stages"], "nothing is left to do"
+
+
+def test_what_varies_by_itself_is_told_by_level(experiment: iodyno.Experiment, tmp_path: Path) -> None:
+    found = iodyno.noise(experiment, point="connections=4", blocks=2, restarts=1, trials=2, into=tmp_path)
+    assert found.trials == 4 and "goodput_bits_per_s" in {each.outcome for each in found.outcomes}
+    with pytest.raises(iodyno.ExperimentError, match="unknown level '7' of connections"):
+        iodyno.noise(experiment, point="connections=7", into=tmp_path)

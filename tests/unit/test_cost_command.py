@@ -166,6 +166,7 @@ def test_bad_data_have_one_clear_error(
         (["--at", "size=1KiB,size=8KiB"], "size stands there twice"),
         (["--ratio", "protocol=tcp"], "invalid value 'protocol=tcp'"),
         (["--per", "size"], "cost is per operation already"),
+        (["--keep", "size", "--format", "csv"], "--keep: it is of the equation of --per"),
         (["--cores"], "--load: --cores needs a load and how busy a core may be"),
         (["--cores", "--load", "1k/s"], "--target-utilisation: --cores needs"),
         (["--cores", "--load", "1k/s", "--target-utilisation", "100%"], "invalid value for --target-utilisation: a target utilisation of 100 %"),  # noqa: E501

@@ -15,10 +15,10 @@ from hypothesis import HealthCheck, given, settings
 
 from iodyno.cli.design_options import planned
 from iodyno.cli.main import iodyno as command
-from iodyno.cli.plan import trial_rows
 from iodyno.core.errors import ExperimentError, StoreError
 from iodyno.formats.experiment_file import parse_experiment, with_design
 from iodyno.report.form import csv_text
+from iodyno.report.planned import trial_rows
 
 HEAD = """name: made
 hosts: {a: {access: simulated}, b: {access: simulated}}

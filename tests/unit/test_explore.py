@@ -14,14 +14,13 @@ import pytest
 from iodyno.analysis.cost_model.coding import FactorScale
 from iodyno.analysis.cost_model.data import CostData
 from iodyno.analysis.cost_model.screening import judged
-from iodyno.cli.explore import _effects
 from iodyno.core.errors import ExperimentError
 from iodyno.core.experiment import Experiment
 from iodyno.designs import adaptive
 from iodyno.designs.adaptive import Effect, Judged
 from iodyno.formats.experiment_file import parse_experiment
 from iodyno.formats.stage_text import stage_text
-from iodyno.strategies.explore import Done
+from iodyno.report.explored import effect_lines
 
 HEAD = """
 name: many
@@ -137,7 +136,7 @@ def test_an_effect_is_a_ratio_and_no_share_below_nothing() -> None:
     assert found.noise_ratio is not None and found.noise_ratio < 0.05
     nagle = next(one for one in found.effects if one.factors == ("nagle",))
     assert size.matters(0.1) and not nagle.matters(0.1)
-    line = next(line for line in _effects(Done(None, Path(), 12, data, found), 0.05) if "size:" in line)  # type: ignore[arg-type]
+    line = next(line for line in effect_lines(found, 0.05) if "size:" in line)
     assert line.strip().startswith("size: x 0.04")
 
 

@@ -11,12 +11,9 @@ from iodyno.cli.campaign_argument import complete_campaign
 from iodyno.cli.experiment_argument import experiment_argument, sensors
 from iodyno.cli.form import format_option, show, verbose_option
 from iodyno.cli.number import NumberRange
-from iodyno.core.errors import ExperimentError, TrialError
-from iodyno.core.experiment import Experiment, SensorLevel
-from iodyno.core.factor import parameter_of
-from iodyno.core.invalid import for_key, invalid
+from iodyno.core.errors import TrialError
+from iodyno.core.experiment import SensorLevel
 from iodyno.core.noise import NoiseSpec
-from iodyno.core.workload import Level
 from iodyno.report.form import Form
 
 
@@ -108,7 +105,7 @@ def command(
         read_experiment(file, quick=quick or (resume is not None and was_quick(resume))), sensors
     )
     spec = NoiseSpec(blocks, restarts, trials, round(pause * 1e9))
-    experiment = noise_ladder.of_point(whole, _levels(whole, point), spec)
+    experiment = noise_ladder.of_point(whole, noise_ladder.levels_of(whole, point), spec)
     design = noise_ladder.plan(experiment)
     program = find_agent()
     ask(experiment, design, yes)
@@ -139,36 +136,6 @@ def command(
         raise TrialError(f"no trial finished, the first of them: {first}", where=str(folder), advice=again)
     _show(folder, max(2, whole.design.replicates), form, verbose=verbose)
     raise_for(outcome, len(design.trials), folder, again)
-
-
-def _levels(experiment: Experiment, written: str) -> dict[str, Level]:
-    """Levels by factor, from `size=1KiB,connections=8`. Raises ExperimentError."""
-    factors = {factor.name: factor for factor in experiment.factors}
-    found: dict[str, Level] = {}
-    for part in filter(None, (part.strip() for part in written.split(","))):
-        name, equals, text = (piece.strip() for piece in part.partition("="))
-        parameter = parameter_of(experiment.workload.workload, name)
-        if not equals or name not in factors:
-            raise ExperimentError(
-                invalid(part, f"levels of {', '.join(factors) or 'no factor, as nothing is varied'}"),
-                where="--point",
-                advice="such as --point 'size=1KiB'",
-            )
-        try:
-            level: Level = parameter.parse(text) if parameter else text
-        except ValueError as problem:
-            raise ExperimentError(
-                for_key(name, str(problem)), where="--point", advice="write a level of the file"
-            ) from None
-        if level not in factors[name].levels:
-            shown = ", ".join(parameter.show(at) if parameter else str(at) for at in factors[name].levels)
-            raise ExperimentError(
-                f"unknown level {text!r} of {name}: expected {shown}",
-                where="--point",
-                advice="write one of these",
-            )
-        found[name] = level
-    return found
 
 
 def _show(folder: Path, trials: int, form: Form, *, verbose: bool) -> None:

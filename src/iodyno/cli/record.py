@@ -179,7 +179,7 @@ def _clear() -> None:
 
 
 def _spec(every: str, length: str | None, keep: str, segment: str) -> RecordingSpec:
-    """What the options of lengths ask for. Raises ExperimentError."""
+    """Read the options of lengths. Raises ExperimentError."""
     from iodyno.campaign.recording import RecordingSpec
 
     every_ns, segment_ns = _duration(every, "--every"), _duration(segment, "--segment")

@@ -9,8 +9,40 @@ from iodyno import designs
 from iodyno.core.design import Design, PlannedTrial
 from iodyno.core.errors import ExperimentError
 from iodyno.core.experiment import DesignSpec, Experiment
+from iodyno.core.factor import parameter_of
+from iodyno.core.invalid import for_key, invalid
 from iodyno.core.noise import NoiseSpec
 from iodyno.core.workload import Level
+
+
+def levels_of(experiment: Experiment, written: str) -> dict[str, Level]:
+    """Return levels by factor, from `size=1KiB,connections=8`. Raises ExperimentError."""
+    factors = {factor.name: factor for factor in experiment.factors}
+    found: dict[str, Level] = {}
+    for part in filter(None, (part.strip() for part in written.split(","))):
+        name, equals, text = (piece.strip() for piece in part.partition("="))
+        parameter = parameter_of(experiment.workload.workload, name)
+        if not equals or name not in factors:
+            raise ExperimentError(
+                invalid(part, f"levels of {', '.join(factors) or 'no factor, as nothing is varied'}"),
+                where="--point",
+                advice="such as --point 'size=1KiB'",
+            )
+        try:
+            level: Level = parameter.parse(text) if parameter else text
+        except ValueError as problem:
+            raise ExperimentError(
+                for_key(name, str(problem)), where="--point", advice="write a level of the file"
+            ) from None
+        if level not in factors[name].levels:
+            shown = ", ".join(parameter.show(at) if parameter else str(at) for at in factors[name].levels)
+            raise ExperimentError(
+                f"unknown level {text!r} of {name}: expected {shown}",
+                where="--point",
+                advice="write one of these",
+            )
+        found[name] = level
+    return found
 
 
 def of_point(experiment: Experiment, levels: Mapping[str, Level], spec: NoiseSpec) -> Experiment:

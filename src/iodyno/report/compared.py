@@ -1,4 +1,4 @@
-"""What `iodyno compare` answers: the verdict first, then what it rests on most; tables behind -v."""
+"""Answer of `iodyno compare`: the verdict first, then what it rests on most; tables behind -v."""
 
 from __future__ import annotations
 

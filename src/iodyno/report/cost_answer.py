@@ -1,16 +1,78 @@
-"""What `iodyno model cost` answers: the equation, what explains the variation, and what speaks against it; rows of CSV."""
+"""Answer of `iodyno model cost`: the equation, what explains the variation, and what speaks against it; rows of CSV."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
 
+from iodyno.analysis.cost_model.asked import Asked, factored_of
 from iodyno.analysis.cost_model.checks import LACK_OF_FIT
-from iodyno.analysis.cost_model.derived import Cores, Derived
+from iodyno.analysis.cost_model.derived import Cores, Derived, FactoredTerm
+from iodyno.analysis.cost_model.model import CostModel
 from iodyno.analysis.cost_model.shown import CostStudy
 from iodyno.core.quantity import counted
-from iodyno.report.cost_model import check_lines, derived_values, sentences, study_json
-from iodyno.report.form import Headline, Row, flat
+from iodyno.report.cost_model import (
+    check_lines,
+    coefficient_table,
+    cores_sentence,
+    derived_table,
+    derived_values,
+    effects_table,
+    equation_lines,
+    factored_lines,
+    factored_table,
+    published_json,
+    sentences,
+    study_json,
+    variation_table,
+)
+from iodyno.report.form import Block, Headline, Row, Shown, flat
+
+
+def study_shown(
+    made: CostStudy,
+    derived: list[Derived],
+    cores: Cores | None,
+    model: CostModel,
+    asked: Asked,
+    *,
+    verbose: bool,
+) -> Shown:
+    """Return what there is to show of a model and what follows from it; `verbose`: its coefficients and checks, too."""
+    terms = factored_of(model, asked)
+
+    def blocks() -> Iterator[Block]:
+        # What was asked for comes before what it is from.
+        yield from _what_follows(derived, cores)
+        yield from _factored_blocks(model, asked, terms)
+        yield study_headline(made)
+        yield from _warned(derived, cores)
+        if verbose:
+            yield ""
+            yield from model_blocks(made)
+
+    return Shown(
+        blocks=blocks,
+        values=lambda: study_json(made, derived, cores, terms),
+        rows=lambda: coefficient_rows(made, derived, cores),
+    )
+
+
+def published_shown(model: CostModel, derived: list[Derived], cores: Cores | None, asked: Asked) -> Shown:
+    """Return what there is to show of coefficients that somebody else has published."""
+    terms = factored_of(model, asked)
+
+    def blocks() -> Iterator[Block]:
+        yield from _factored_blocks(model, asked, terms)
+        yield from _what_follows(derived, cores)
+        yield f"{model.method[:1].upper()}{model.method[1:]}. Intervals are 95 %."
+        yield from _warned(derived, cores)
+
+    return Shown(
+        blocks=blocks,
+        values=lambda: published_json(model, terms, derived, cores),
+        rows=lambda: derived_rows(derived, cores),
+    )
 
 
 def study_headline(study: CostStudy) -> Headline:
@@ -65,3 +127,40 @@ def derived_rows(derived: Sequence[Derived], cores: Cores | None = None) -> Iter
             "low": cores.least,
             "high": cores.most,
         }
+
+
+def model_blocks(made: CostStudy) -> Iterator[Block]:
+    """Yield the equation with all digits, its coefficients, what explains the variation, and checks."""
+    yield from equation_lines(made)
+    yield ""
+    yield coefficient_table(made)
+    yield variation_table(made)
+    effects = effects_table(made)
+    if effects:
+        yield effects
+    yield "Checks (! is a warning)"
+    yield from check_lines(made)
+    left = f" {counted(made.left_out, 'trial')} left out, without this outcome." if made.left_out else ""
+    yield f"\n{made.model.method[:1].upper()}{made.model.method[1:]}.{left} Intervals are 95 %."
+
+
+def _what_follows(derived: list[Derived], cores: Cores | None) -> Iterator[Block]:
+    if cores:
+        yield cores_sentence(cores) + "\n"
+    if derived or cores:
+        yield derived_table(derived, cores)
+
+
+def _warned(derived: list[Derived], cores: Cores | None) -> Iterator[Block]:
+    texts: dict[str, list[str]] = {}
+    for one in (*derived, *((cores.busy,) if cores else ())):
+        for warning in one.warnings:
+            texts.setdefault(warning.code, []).append(warning.text)
+    for first, *others in texts.values():
+        yield f"warning: {first}{f'; and {len(others)} more like it' if others else ''}"
+
+
+def _factored_blocks(model: CostModel, asked: Asked, terms: tuple[FactoredTerm, ...]) -> Iterator[Block]:
+    if terms and asked.per:
+        yield "\n".join((*factored_lines(model, asked.per, terms), ""))
+        yield factored_table(model, asked.per, terms)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from iodyno.analysis.queueing.networks.bounds import Bounds
 from iodyno.analysis.queueing.networks.solution import Solution
 from iodyno.core.network import ClosedClass, Network, OpenClass
-from iodyno.report.form import Block, Row, block_text
+from iodyno.report.form import Block, Row, Shown, block_text
 from iodyno.report.table import Cell, Column, Table
 
 if TYPE_CHECKING:
@@ -246,3 +246,70 @@ def values(
         "bounds": [asdict(b) for b in limits],
         "notes": list(solution.notes),
     }
+
+
+def network_solved(
+    solution: Solution, limits: Sequence[Bounds], simulated: Sequence[Percentiles] = ()
+) -> Shown:
+    """Return a network at one load."""
+    return Shown(
+        blocks=lambda: (
+            *report_blocks(solution, limits),
+            *(percentile_blocks(simulated) if simulated else ()),
+        ),
+        values=lambda: {"model": solution.network.name, "rows": [values(solution, limits, simulated)]},
+        rows=lambda: class_rows(solution, simulated),
+    )
+
+
+def network_swept(
+    solutions: Sequence[Solution],
+    limits: Sequence[Sequence[Bounds]],
+    simulated: Sequence[Sequence[Percentiles]],
+    swept: str,
+    what: str,
+) -> Shown:
+    """Return a network at several loads: `what`, population or rate, of the class `swept`."""
+    rows = list(zip(solutions, limits, simulated, strict=True))
+    return Shown(
+        blocks=lambda: _sweep(solutions, limits, simulated, swept, what),
+        values=lambda: {"model": solutions[0].network.name, "rows": [values(*row) for row in rows]},
+        rows=lambda: (row for solution, _, found in rows for row in class_rows(solution, found)),
+    )
+
+
+def _sweep(
+    solutions: Sequence[Solution],
+    limits: Sequence[Sequence[Bounds]],
+    simulated: Sequence[Sequence[Percentiles]],
+    swept: str,
+    what: str,
+) -> Iterator[Block]:
+    heads = [what]
+    several = len(solutions[0].classes) > 1
+    for c in solutions[0].classes:
+        of = f"{c.name} " if several else ""
+        heads += [f"{of}throughput", f"{of}response"]
+    heads += [f"at most ({swept})"]
+    heads += [f"{s.name} busy" for s in solutions[0].stations if s.utilisation_ratio is not None]
+    rows = []
+    for solution, of_load in zip(solutions, limits, strict=True):
+        entry = next(c for c in solution.network.classes if c.name == swept)
+        row = [str(entry.population) if isinstance(entry, ClosedClass) else rate_text(entry.rate_per_s)]
+        for found in solution.classes:
+            row += [rate_text(found.throughput_per_s), time_text(found.response_time_s)]
+        limit = next(b for b in of_load if b.name == swept)
+        row.append(rate_text(limit.throughput_most_per_s))
+        row += [
+            percent_text(s.utilisation_ratio) for s in solution.stations if s.utilisation_ratio is not None
+        ]
+        rows.append(row)
+    knee = next(b for b in limits[-1] if b.name == swept).saturation_population
+    yield table(f"{solutions[0].network.name}, {what} of {swept}: {method_text(solutions[-1])}", heads, rows)
+    if knee is not None:
+        yield f"N* = {number_text(knee)} jobs of {swept}: from there on, jobs are sure to wait for each other"
+    for note in solutions[-1].notes:
+        yield f"note: {note}"
+    if every := [found for of_row in simulated for found in of_row]:
+        loads = [row[0] for row, of_row in zip(rows, simulated, strict=True) for _ in of_row]
+        yield from percentile_blocks(every, what, loads)

@@ -53,6 +53,11 @@ class Explore:
     def __init__(self, whole: Experiment, outcome: str | None, least: float, beside: Path) -> None:
         from iodyno.designs import adaptive
 
+        decides = "search" if whole.search else "until" if whole.until else None
+        if decides:
+            raise ExperimentError(
+                "decides itself what is run", where=decides, advice="`iodyno run`, or leave that section out"
+            )
         self._whole = whole
         self._beside = beside
         self._folder = Path()

@@ -98,6 +98,22 @@ def costs_of(summary: CampaignSummary) -> tuple[str, ...]:
     return tuple(dict.fromkeys([*asked, *(f"{sender.name}.{name}" for name in PREFERRED if sender)]))
 
 
+def data_of(summary: CampaignSummary, outcome: str | None = None) -> CostData:
+    """Return the trials of a campaign as data of an outcome: that named, of the sender where it says no host, or a likely cost.
+
+    Raises ExperimentError where no trial has it.
+    """
+    known = {name for trial in summary.trials for name, value in trial.outcomes.items() if value is not None}
+    if outcome is None:
+        costs = costs_of(summary)
+        found = next((name for name in costs if name in known), costs[0] if costs else "cpu_ns_per_operation")
+        return campaign_data(summary, found)
+    sender = summary.host("send")
+    if "." not in outcome and sender and not any(outcome in trial.outcomes for trial in summary.trials):
+        outcome = f"{sender.name}.{outcome}"
+    return campaign_data(summary, outcome)
+
+
 def _misses(made: CostStudy) -> bool:
     return any(warning.code == WarningCode.MODEL_LACKS_FIT for warning in made.warnings)
 

@@ -25,11 +25,12 @@ from iodyno.analysis.queueing.mmck import mm1k, mmck
 from iodyno.analysis.queueing.mmcn import engset, mmcn
 from iodyno.analysis.queueing.mminf import mminf
 from iodyno.analysis.queueing.station import StationResult
+from iodyno.cli.form import show
 from iodyno.cli.model import options
 from iodyno.cli.model.notation import Kind, Queue
-from iodyno.cli.model.rows import Row, scaled, show_stations
 from iodyno.core.errors import ExperimentError
 from iodyno.report.form import Form
+from iodyno.report.stations import Row, scaled, stations
 
 _COUNTED = "Places count all in the system: one in service keeps its place until it is done. Times are of those not lost."
 
@@ -53,7 +54,7 @@ def show_calculated(
     else:
         loads = options.arrivals_per_s(asked["utilisations"], asked["rates"], service_s, c)
         results, more, notes = _open(queue, kind, loads, service_s, quantiles, asked)
-    show_stations(results, quantiles, form, first=first, more=more, notes=notes)
+    show(stations(results, quantiles, first=first, more=more, notes=notes), form)
 
 
 def _open(

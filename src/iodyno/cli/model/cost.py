@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -17,29 +15,12 @@ from iodyno.cli.number import NUMBER, NumberRange
 from iodyno.core import quantity
 from iodyno.core.errors import ExperimentError
 from iodyno.core.invalid import invalid
-from iodyno.core.quantity import counted
-from iodyno.report.form import Block, Form, Shown
+from iodyno.report.form import Form
 
 if TYPE_CHECKING:
+    from iodyno.analysis.cost_model.asked import Asked
     from iodyno.analysis.cost_model.data import CostData
-    from iodyno.analysis.cost_model.derived import Cores, Derived, FactoredTerm
     from iodyno.analysis.cost_model.fit import Errors, Method
-    from iodyno.analysis.cost_model.model import CostModel
-    from iodyno.analysis.cost_model.shown import CostStudy
-
-
-@dataclass(frozen=True)
-class Asked:
-    """Quantities that are to be derived from the model."""
-
-    at: dict[str, str]
-    ratios: tuple[str, ...]
-    per: str | None
-    cores: bool
-    load_per_s: float | None
-    target_utilisation: float | None
-    beyond_range: bool
-    keep: tuple[str, ...] | None
 
 
 @click.command(name="cost")
@@ -135,8 +116,10 @@ def command(
         --unit '% of 8 cores'
     """
     # Imported here: numpy and scipy are slow, and `--help` needs neither.
+    from iodyno.analysis.cost_model.asked import Asked, derive
     from iodyno.analysis.cost_model.fit import fit
     from iodyno.analysis.cost_model.study import study
+    from iodyno.report.cost_answer import study_shown
 
     kept = tuple(filter(None, (name.strip() for name in keep.split(",")))) if keep is not None else None
     asked = Asked(
@@ -168,16 +151,8 @@ def command(
     data = _data(campaign, own, outcome, formula, unit)
     found = fit(data, formula, method=method, errors=errors, quantile=quantile)
     made = study(found, per)
-    derived, needed = _derive(found.model, asked, data.carried_per_s)
-    from iodyno.report.cost_answer import coefficient_rows
-    from iodyno.report.cost_model import study_json
-
-    shown = Shown(
-        blocks=lambda: study_blocks(made, derived, needed, found.model, asked, verbose=verbose),
-        values=lambda: study_json(made, derived, needed, _factored(found.model, asked)),
-        rows=lambda: coefficient_rows(made, derived, needed),
-    )
-    show(shown, form)
+    derived, needed = derive(found.model, asked, data.carried_per_s)
+    show(study_shown(made, derived, needed, found.model, asked, verbose=verbose), form)
 
 
 def _published(
@@ -191,9 +166,9 @@ def _published(
     form: Form,
 ) -> None:
     """Show what follows from coefficients that somebody else has published."""
+    from iodyno.analysis.cost_model.asked import derive
     from iodyno.analysis.cost_model.published import read_published
-    from iodyno.report.cost_answer import derived_rows
-    from iodyno.report.cost_model import published_json
+    from iodyno.report.cost_answer import published_shown
 
     for where, beside in trials.items():
         if beside is not None:
@@ -212,68 +187,8 @@ def _published(
     model = read_published(
         file, outcome=outcome or "cost", unit=unit, standard_error=standard_error, residual_df=residual_df
     )
-    derived, needed = _derive(model, asked)
-    terms = _factored(model, asked)
-
-    def blocks() -> Iterator[Block]:
-        yield from _factored_blocks(model, asked, terms)
-        yield from _what_follows(derived, needed)
-        yield f"{model.method[:1].upper()}{model.method[1:]}. Intervals are 95 %."
-        yield from _warned(derived, needed)
-
-    shown = Shown(
-        blocks=blocks,
-        values=lambda: published_json(model, terms, derived, needed),
-        rows=lambda: derived_rows(derived, needed),
-    )
-    show(shown, form)
-
-
-def _what_follows(derived: list[Derived], cores: Cores | None) -> Iterator[Block]:
-    from iodyno.report.cost_model import cores_sentence, derived_table
-
-    if cores:
-        yield cores_sentence(cores) + "\n"
-    if derived or cores:
-        yield derived_table(derived, cores)
-
-
-def _warned(derived: list[Derived], cores: Cores | None) -> Iterator[Block]:
-    texts: dict[str, list[str]] = {}
-    for one in (*derived, *((cores.busy,) if cores else ())):
-        for warning in one.warnings:
-            texts.setdefault(warning.code, []).append(warning.text)
-    for first, *others in texts.values():
-        yield f"warning: {first}{f'; and {len(others)} more like it' if others else ''}"
-
-
-def _factored(model: CostModel, asked: Asked) -> tuple[FactoredTerm, ...]:
-    """The equation of what one of the load costs, where one is named."""
-    from iodyno.analysis.cost_model.derived import factored
-
-    if asked.per is None:
-        if asked.keep is not None:
-            raise ExperimentError("it is of the equation of --per", where="--keep", advice="--per FACTOR")
-        return ()
-    names = [factor.name for factor in (coding.factor for coding in model.formula.codings.values())]
-    for name in asked.keep or ():
-        if name not in names:
-            raise ExperimentError(invalid(name, ", ".join(names)), where="--keep")
-    try:
-        return factored(model, asked.per, asked.keep)
-    except ExperimentError:
-        # Not every model can be written so; who names what to keep asks for it, and is told why not.
-        if asked.keep is not None:
-            raise
-        return ()
-
-
-def _factored_blocks(model: CostModel, asked: Asked, terms: tuple[FactoredTerm, ...]) -> Iterator[Block]:
-    from iodyno.report.cost_model import factored_lines, factored_table
-
-    if terms and asked.per:
-        yield "\n".join((*factored_lines(model, asked.per, terms), ""))
-        yield factored_table(model, asked.per, terms)
+    derived, needed = derive(model, asked)
+    show(published_shown(model, derived, needed, asked), form)
 
 
 def _check(asked: Asked) -> None:
@@ -317,123 +232,12 @@ def _data(
         raise ExperimentError(
             "the unit of a campaign's outcome is known", where="--unit", advice="leave it out"
         )
-    from iodyno.analysis.cost_model.study import campaign_data, costs_of
+    from iodyno.analysis.cost_model.study import data_of
     from iodyno.analysis.dataset import read_dataset
     from iodyno.analysis.summary import analyse
 
     assert campaign is not None
-    summary = analyse(read_dataset(campaign))
-    sender = summary.host("send")
-    if wanted is None:
-        known = {
-            name for trial in summary.trials for name, value in trial.outcomes.items() if value is not None
-        }
-        costs = costs_of(summary)
-        wanted = next(
-            (name for name in costs if name in known), costs[0] if costs else "cpu_ns_per_operation"
-        )
-    elif "." not in wanted and sender and not any(wanted in trial.outcomes for trial in summary.trials):
-        wanted = f"{sender.name}.{wanted}"
-    return campaign_data(summary, wanted)
-
-
-def _derive(
-    model: CostModel, asked: Asked, carried_per_s: float | None = None
-) -> tuple[list[Derived], Cores | None]:
-    from iodyno.analysis.cost_model.derived import (
-        cores_needed,
-        cost_per_operation,
-        cost_unit,
-        difference_of_levels,
-        operations_per_core,
-        predicted,
-        ratio_of_levels,
-    )
-
-    found: list[Derived] = []
-    options: dict[str, Any] = {"load": asked.per, "beyond_range": asked.beyond_range}
-    try:
-        of_one = bool(cost_unit(model.unit).per)
-    except ExperimentError:
-        of_one = False
-    if asked.cores or asked.per or (of_one and (asked.at or asked.ratios)):
-        point = asked.at
-        found.append(cost_per_operation(model, point, **options))
-        found.append(operations_per_core(model, point, **options))
-    if asked.at and not found:
-        found.append(predicted(model, asked.at, beyond_range=asked.beyond_range))
-    for written in asked.ratios:
-        factor, _, pair = written.partition("=")
-        levels = None
-        if pair:
-            above, slash, below = pair.partition("/")
-            if not slash:
-                raise ExperimentError(
-                    invalid(written, "two words of one factor"), where="--ratio", advice=f"{factor}=a/b"
-                )
-            levels = (above.strip(), below.strip())
-        rest = {name: level for name, level in asked.at.items() if name != factor.strip()}
-        found.append(ratio_of_levels(model, factor.strip(), rest, levels=levels, **options))
-        found.append(difference_of_levels(model, factor.strip(), rest, levels=levels, **options))
-    if not asked.cores:
-        return found, None
-    assert asked.load_per_s is not None
-    assert asked.target_utilisation is not None
-    needed = cores_needed(
-        model,
-        asked.at,
-        load_per_s=asked.load_per_s,
-        target_utilisation=asked.target_utilisation,
-        carried_per_s=carried_per_s,
-        **options,
-    )
-    return found, needed
-
-
-def study_blocks(
-    made: CostStudy,
-    derived: list[Derived],
-    cores: Cores | None,
-    model: CostModel,
-    asked: Asked,
-    *,
-    verbose: bool,
-) -> Iterator[Block]:
-    """Yield a model and what follows from it; `verbose`: its coefficients and checks, too."""
-    from iodyno.report.cost_answer import study_headline
-
-    terms = _factored(model, asked)
-    # What was asked for comes before what it is from.
-    yield from _what_follows(derived, cores)
-    yield from _factored_blocks(model, asked, terms)
-    yield study_headline(made)
-    yield from _warned(derived, cores)
-    if verbose:
-        yield ""
-        yield from model_blocks(made)
-
-
-def model_blocks(made: CostStudy) -> Iterator[Block]:
-    """Yield the equation with all digits, its coefficients, what explains the variation, and checks."""
-    from iodyno.report.cost_model import (
-        check_lines,
-        coefficient_table,
-        effects_table,
-        equation_lines,
-        variation_table,
-    )
-
-    yield from equation_lines(made)
-    yield ""
-    yield coefficient_table(made)
-    yield variation_table(made)
-    effects = effects_table(made)
-    if effects:
-        yield effects
-    yield "Checks (! is a warning)"
-    yield from check_lines(made)
-    left = f" {counted(made.left_out, 'trial')} left out, without this outcome." if made.left_out else ""
-    yield f"\n{made.model.method[:1].upper()}{made.model.method[1:]}.{left} Intervals are 95 %."
+    return data_of(analyse(read_dataset(campaign)), wanted)
 
 
 def _levels(written: str) -> dict[str, str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
@@ -25,19 +25,8 @@ from iodyno.core.invalid import invalid
 from iodyno.core.network import Class, ClosedClass, Network
 from iodyno.formats.given_file import read_given
 from iodyno.formats.network_file import parse_network
-from iodyno.report.form import Block, Form, Shown
-from iodyno.report.network import (
-    class_rows,
-    method_text,
-    number_text,
-    percent_text,
-    percentile_blocks,
-    rate_text,
-    report_blocks,
-    table,
-    time_text,
-    values,
-)
+from iodyno.report.form import Form
+from iodyno.report.network import network_solved, network_swept
 
 if TYPE_CHECKING:
     from iodyno.analysis.queueing.networks.simulated import Percentiles
@@ -143,7 +132,7 @@ def command(
             raise ExperimentError("can only be used with --population or --rate", where="--class")
         solution = solve(network, method)
         (simulated,) = _simulated([solution], percents if simulate else (), seed, cluster)
-        _show(solution, form, simulated)
+        show(network_solved(solution, bounds(network), simulated), form)
         return
     if populations is not None and rates is not None:
         raise ExperimentError("--population cannot be used with --rate", where="--rate")
@@ -154,13 +143,8 @@ def command(
     points = [_varied(network, swept, value) for value in populations or rates or ()]
     solutions = solve_sweep(points, method)
     every = _simulated(solutions, percents if simulate else (), seed, cluster)
-    both = list(zip(solutions, every, strict=True))
-    shown = Shown(
-        blocks=lambda: _sweep(both, swept, "population" if populations else "rate"),
-        values=lambda: {"model": network.name, "rows": [values(s, bounds(s.network), p) for s, p in both]},
-        rows=lambda: (row for solution, simulated in both for row in class_rows(solution, simulated)),
-    )
-    show(shown, form)
+    limits = [bounds(point) for point in points]
+    show(network_swept(solutions, limits, every, swept, "population" if populations else "rate"), form)
 
 
 def _read(file: Path) -> bytes:
@@ -182,21 +166,6 @@ def _simulated(
     part = partial(percentiles, wanted=[float(percent) for percent in percents], seed=seed)
     with workers(cluster) as each:
         return list(each(part, [solution.network for solution in solutions]))
-
-
-def _show(solution: Solution, form: Form, simulated: tuple[Percentiles, ...]) -> None:
-    limits = bounds(solution.network)
-    shown = Shown(
-        blocks=lambda: (
-            *report_blocks(solution, limits),
-            *(percentile_blocks(simulated) if simulated else ()),
-        ),
-        values=lambda: {
-            "model": solution.network.name, "rows": [values(solution, limits, simulated)],
-        },
-        rows=lambda: class_rows(solution, simulated),
-    )  # fmt: skip
-    show(shown, form)
 
 
 def _chosen(names: Sequence[str], of_class: str | None, kind: str, option: str) -> str:
@@ -230,38 +199,3 @@ def _varied(network: Network, name: str, value: int | Fraction) -> Network:
             ) from None
 
     return replace(network, classes=tuple(changed(c) for c in network.classes))
-
-
-def _sweep(
-    both: Sequence[tuple[Solution, tuple[Percentiles, ...]]], swept: str, what: str
-) -> Iterator[Block]:
-    solutions = [solution for solution, _ in both]
-    heads = [what]
-    several = len(solutions[0].classes) > 1
-    for c in solutions[0].classes:
-        of = f"{c.name} " if several else ""
-        heads += [f"{of}throughput", f"{of}response"]
-    heads += [f"at most ({swept})"]
-    heads += [f"{s.name} busy" for s in solutions[0].stations if s.utilisation_ratio is not None]
-    rows = []
-    for solution in solutions:
-        entry = next(c for c in solution.network.classes if c.name == swept)
-        row = [str(entry.population) if isinstance(entry, ClosedClass) else rate_text(entry.rate_per_s)]
-        for found in solution.classes:
-            row += [rate_text(found.throughput_per_s), time_text(found.response_time_s)]
-        limit = next(b for b in bounds(solution.network) if b.name == swept)
-        row.append(rate_text(limit.throughput_most_per_s))
-        row += [
-            percent_text(s.utilisation_ratio) for s in solution.stations if s.utilisation_ratio is not None
-        ]
-        rows.append(row)
-    last = bounds(solutions[-1].network)
-    knee = next(b for b in last if b.name == swept).saturation_population
-    yield table(f"{solutions[0].network.name}, {what} of {swept}: {method_text(solutions[-1])}", heads, rows)
-    if knee is not None:
-        yield f"N* = {number_text(knee)} jobs of {swept}: from there on, jobs are sure to wait for each other"
-    for note in solutions[-1].notes:
-        yield f"note: {note}"
-    if simulated := [found for _, of_load in both for found in of_load]:
-        loads = [row[0] for row, (_, of_load) in zip(rows, both, strict=True) for _ in of_load]
-        yield from percentile_blocks(simulated, what, loads)

@@ -1,4 +1,4 @@
-"""Results of models as rows. Times are in seconds, and in the table for people scaled."""
+"""Results of queues as rows. Times are in seconds, and in the table for people scaled."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from iodyno.analysis.queueing.station import StationResult
-from iodyno.cli.form import show
-from iodyno.report.form import Block, Form, Shown
+from iodyno.report.form import Block, Shown
 from iodyno.report.table import Cell, Column, Table
 
 Row = Mapping[str, Any]
@@ -31,7 +30,7 @@ _SCALES = {
 }
 
 
-def station_row(result: StationResult, quantiles: Mapping[str, float]) -> dict[str, Any]:
+def _station_row(result: StationResult, quantiles: Mapping[str, float]) -> dict[str, Any]:
     """A station's numbers under their names with units; null is what a model does not have."""
     row: dict[str, Any] = {
         "offered_utilisation": result.offered_utilisation,
@@ -49,20 +48,19 @@ def station_row(result: StationResult, quantiles: Mapping[str, float]) -> dict[s
     return row
 
 
-def show_stations(
+def stations(
     results: Sequence[StationResult],
     quantiles: Mapping[str, float],
-    form: Form,
     *,
     first: Sequence[Row] = (),
     more: Sequence[Row] = (),
     notes: Sequence[str] = (),
-) -> None:
-    """Prints a row for each load.
+) -> Shown:
+    """Return a row for each load.
 
     `first`, `more`: further columns, row by row, before and after the station's own; `notes`: what stands under the table.
     """
-    own = [station_row(result, quantiles) for result in results]
+    own = [_station_row(result, quantiles) for result in results]
     rows = [dict(row) | part for row, part in zip(first or [{}] * len(own), own, strict=True)]
     for row, extra in zip(rows, more, strict=False):
         row.update(extra)
@@ -91,7 +89,7 @@ def show_stations(
         )
         yield from said
 
-    show(Shown(blocks, values, lambda: ({"model": top.model, **row} for row in rows)), form)
+    return Shown(blocks, values, lambda: ({"model": top.model, **row} for row in rows))
 
 
 def _table(title: str, rows: Sequence[Row]) -> Table:

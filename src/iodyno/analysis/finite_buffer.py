@@ -30,6 +30,7 @@ from iodyno.analysis.queueing.simulation import spread_of_runs
 from iodyno.analysis.trial import Trial
 from iodyno.core.outcome import Estimate
 from iodyno.core.workload import Level
+from iodyno.loads.base.analysis import load_of
 
 _MEAN = "latency_mean_ns"
 OF_PARTS = frozenset({_MEAN})
@@ -185,7 +186,7 @@ def constant_station(rho: float, places: int) -> tuple[float, float]:
 
 def _is_port(dataset: Dataset, trial: Trial) -> bool:
     settings = trial.settings
-    if (dataset.experiment.get("workload") or {}).get("kind") != "request_response":
+    if not load_of(dataset.experiment.get("workload")).answered:
         return False
     if any(settings.get(name) is None for name in ("link_rate", "link_burst", "link_frames", "size", "rate")):
         return False

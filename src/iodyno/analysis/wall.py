@@ -26,6 +26,7 @@ from iodyno.analysis.measured import Measured
 from iodyno.analysis.trial import Trial
 from iodyno.core.outcome import Estimate
 from iodyno.core.workload import Level
+from iodyno.loads.base.analysis import load_of
 
 CLIENTS = "connections"
 """The factor that counts the clients."""
@@ -92,9 +93,9 @@ def walls_of(
 ) -> tuple[Wall, ...]:
     """The wall of every line (all other factors fixed) of a closed loop of requests at three loads or more."""
     along = next((factor for factor in factors if factor.name == CLIENTS), None)
-    kind = (dataset.experiment.get("workload") or {}).get("kind")
+    answered = load_of(dataset.experiment.get("workload")).answered
     searches = bool(dataset.experiment.get("search"))
-    if along is None or len(along.levels) < LOADS_LEAST or kind != "request_response" or searches:
+    if along is None or len(along.levels) < LOADS_LEAST or not answered or searches:
         return ()
     lines: dict[tuple[tuple[str, Level], ...], dict[Level, list[Trial]]] = {}
     moving = {CLIENTS, *along.together}

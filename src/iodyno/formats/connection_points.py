@@ -6,14 +6,14 @@ What one end alone cannot carry out is for agents to say (`campaign/refused_poin
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 from iodyno.core.experiment import HostSpec, WorkloadSpec
 from iodyno.core.factor import Factor
 from iodyno.core.quantity import show
 from iodyno.core.submission import CLIENTS, SERVERS, Submission
-from iodyno.core.tunable import ALL, OF_A_DEVICE, named
-from iodyno.core.workload import REQUEST_RESPONSE, Level
+from iodyno.core.tunable import OF_A_DEVICE, asked_of, hosts_of, named
+from iodyno.core.workload import Level
 from iodyno.formats.factor_points import points, varied_at
 from iodyno.formats.mistakes import Path
 from iodyno.formats.reading import Reading
@@ -151,16 +151,22 @@ def _of_several(workload: WorkloadSpec, point: Point, hosts: Mapping[str, HostSp
         found.append((("client_engine",), text))
     for host in workload.ends:
         links = sum(host in link for link in workload.links)
-        if links < 2 or hosts[host].access != "netns":
+        # A host with a mistake of its own is not among them.
+        if links < 2 or host not in hosts or hosts[host].access != "netns":
             continue
-        for name in (f"{whose}.{tunable}" for whose in (host, ALL) for tunable in OF_A_DEVICE):
-            if name in point:
-                text = (
-                    f"is that of one device, and {host} has {links}, one to each other host; expected a "
-                    "host with one"
-                )
-                found.append(((name,), text))
+        for name in _setting(point, host, hosts, OF_A_DEVICE):
+            text = (
+                f"is that of one device, and {host} has {links}, one to each other host; expected a "
+                "host with one"
+            )
+            found.append(((name,), text))
     return found
+
+
+def _setting(point: Point, host: str, hosts: Iterable[str], tunables: Collection[str]) -> list[str]:
+    """Return the names under which the point sets one of these on the host."""
+    found = [(name, whose) for name in point if (whose := named(name)) and whose[1] in tunables]
+    return [name for name, (whose, _) in found if host in hosts_of(whose, hosts)]
 
 
 def _way(point: Point, end: str) -> Submission:
@@ -214,22 +220,21 @@ def _of_path(workload: WorkloadSpec, point: Point, hosts: Mapping[str, HostSpec]
         or point.get("path") not in (None, "zone")
     ):
         return found
+    asked = asked_of(point, hosts)
     for end in ends:
-        whose = (end.name, ALL)
-        if any(point.get(f"{one}.gro") for one in whose):
+        if asked[end.name].get("gro"):
             continue
-        for name in (f"{one}.{tunable}" for one in whose for tunable in _NEED_A_QUEUE):
-            if point.get(name):
+        for name in _setting(point, end.name, hosts, _NEED_A_QUEUE):
+            if point[name]:
                 text = (
                     f"needs {end.name}.gro: on, which gives the device between namespaces its receive queue"
                 )
                 found.append(((name,), text))
     mtu = min(int(end.options.get("link_mtu", _MTU_BYTES)) for end in ends)
-    mtus = [point[f"{whose}.mtu"] for whose in (workload.receiver, ALL) if f"{whose}.mtu" in point]
-    most = min([int(level) for level in mtus] or [mtu]) - _HEADERS_BYTES
+    most = int(asked[workload.receiver].get("mtu", mtu)) - _HEADERS_BYTES
     answer = int(point.get("response_size", 0))
     segments = _way(point, "server_engine").syscalls == "segments" and point.get("transport") == "udp"
-    if segments and workload.kind == REQUEST_RESPONSE.name and answer > most:
+    if segments and answer > most:
         text = (
             f"invalid value: {show('size', answer)} from a server by segments; expected {most} "
             "bytes, which a packet of the path holds"

@@ -44,6 +44,7 @@ from iodyno.analysis.queueing import scaling
 from iodyno.core.errors import ExperimentError
 from iodyno.core.invalid import invalid
 from iodyno.core.outcome import Estimate
+from iodyno.loads.base.analysis import load_of
 
 LOADS = ("connections", "queue_depth", "rate")
 """Factors that are a load; the first that varies is taken."""
@@ -186,9 +187,7 @@ def fits_of(
     dataset: Dataset, measured: Mapping[str, Mapping[str, Measured]], factors: Sequence[FactorLevels]
 ) -> tuple[LineFit, ...]:
     """Return the fits of a report: the lines of requests along their first load that has enough levels; none of a search."""
-    if (dataset.experiment.get("workload") or {}).get("kind") != "request_response" or dataset.experiment.get(
-        "search"
-    ):
+    if not load_of(dataset.experiment.get("workload")).answered or dataset.experiment.get("search"):
         return ()
     along = next(
         (

@@ -3,4 +3,8 @@
 from iodyno.core.outcome import not_of
 from iodyno.loads.base.analysis import Load
 
-LOADS = {kind: Load(not_of(kind)) for kind in ("stream", "request_response", "connect_request_response")}
+LOADS = {
+    "stream": Load(not_of("stream")),
+    "request_response": Load(not_of("request_response"), answered=True),
+    "connect_request_response": Load(not_of("connect_request_response")),
+}

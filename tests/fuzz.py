@@ -24,6 +24,7 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,7 @@ from iodyno.core import quantity
 from iodyno.core.decision import parse_rule
 from iodyno.core.distribution import checked_arrivals, checked_zones, parse_sizes
 from iodyno.core.errors import IodynoError
+from iodyno.core.experiment import Experiment
 from iodyno.core.metric_source import MetricValue
 from iodyno.core.search import parse_goal
 from iodyno.designs import design_rows
@@ -53,6 +55,7 @@ from iodyno.loads.disk.formats import block_traces
 from iodyno.loads.files import wml
 from iodyno.loads.script import uperf
 from iodyno.session import wire
+from iodyno.store.manifest import read_header, read_manifest
 from iodyno.store.writer import write_document
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -172,7 +175,12 @@ factors: {size: [1KiB, 64KiB], connections: [1, 4, 16], nagle: [on, off]}
 
 def rows(data: bytes) -> object:
     """A design file."""
-    return design_rows.read(parse_experiment(EXPERIMENT), data.decode("utf-8", errors="replace"))
+    return design_rows.read(_experiment(), data.decode("utf-8", errors="replace"))
+
+
+@cache
+def _experiment() -> Experiment:
+    return parse_experiment(EXPERIMENT)
 
 
 def perl(data: bytes) -> object:
@@ -193,6 +201,25 @@ def frames(data: bytes) -> object:
     return taken
 
 
+def document(name: str, read: Callable[[Path], object]) -> Callable[[bytes], object]:
+    """A document that is read by itself, from a folder that has nothing else."""
+
+    def of(data: bytes) -> object:
+        folder = Path(tempfile.gettempdir()) / f"iodyno-fuzz-folder-{os.getpid()}"
+        folder.mkdir(exist_ok=True)
+        _put(folder / name, data)
+        return read(folder)
+
+    return of
+
+
+def _put(place: Path, data: bytes) -> None:
+    """Sealed anew where it is JSON: what is behind the seal is tried, too."""
+    place.write_bytes(data)
+    with contextlib.suppress(ValueError, RecursionError, TypeError):
+        write_document(place, dict(json.loads(data)))
+
+
 def stored(name: str) -> Callable[[bytes], object]:
     """A campaign one of whose files is another: read, and all that is shown of it."""
 
@@ -200,10 +227,7 @@ def stored(name: str) -> Callable[[bytes], object]:
         place = campaign() / name
         kept = place.read_bytes()
         try:
-            place.write_bytes(data)
-            with contextlib.suppress(ValueError, RecursionError, TypeError):
-                # Sealed anew: what is behind the seal is tried, too.
-                write_document(place, dict(json.loads(data)))
+            _put(place, data)
             return read_dataset(place.parents[len(Path(name).parts) - 1])
         finally:
             place.write_bytes(kept)
@@ -256,8 +280,10 @@ _TABLE = (
     "size,connections,block,us\n4KiB,1,1,10.5\n8KiB,2,1,11\n4KiB,2,2,12\n",
 )
 PARSERS = {
-    "experiment file": Parser(text(parse_experiment), files("studies/*.yaml"), share=0.2),
-    "design file": Parser(rows, words(*_DESIGN), share=0.3),
+    "experiment file": Parser(
+        text(parse_experiment), files("studies/*.yaml", "tests/golden/experiment_errors/*.yaml"), share=0.5
+    ),
+    "design file": Parser(rows, words(*_DESIGN)),
     "uperf profile": Parser(uperf.parse_profile, files("tests/fixtures/uperf/*.xml")),
     "uperf script": Parser(text(uperf.script_of), files("tests/fixtures/uperf/*.xml")),
     "Filebench personality": Parser(wml.parse_personality, files("tests/fixtures/wml/*.f")),
@@ -357,6 +383,10 @@ PARSERS = {
     "frames of an agent": Parser(
         frames, files("schema/golden/*.bin"), (wire.FrameError, ValueError, RecursionError)
     ),
+    "header of a campaign": Parser(document("campaign.json", read_header), of_campaign("campaign.json")),
+    "manifest of a trial": Parser(
+        document("manifest.json", read_manifest), of_campaign("trials/00000-1/manifest.json")
+    ),
     "campaign.json": Parser(stored("campaign.json"), of_campaign("campaign.json"), share=0.05),
     "manifest.json": Parser(
         stored("trials/00000-1/manifest.json"), of_campaign("trials/00000-1/manifest.json"), share=0.05
@@ -424,7 +454,8 @@ def tried(task: tuple[str, int, int]) -> tuple[Told, list[str]]:
         finally:
             signal.setitimer(signal.ITIMER_PROF, 0)
             told.slowest_s = max(told.slowest_s, time.process_time() - started)
-    shutil.rmtree(Path(tempfile.gettempdir()) / f"iodyno-fuzz-campaign-{os.getpid()}", ignore_errors=True)
+    for kind in ("campaign", "folder"):
+        shutil.rmtree(Path(tempfile.gettempdir()) / f"iodyno-fuzz-{kind}-{os.getpid()}", ignore_errors=True)
     (Path(tempfile.gettempdir()) / f"iodyno-fuzz-{os.getpid()}").unlink(missing_ok=True)
     told.seconds = time.monotonic() - began
     return told, list(places.values())[:KEPT_FAULTS]

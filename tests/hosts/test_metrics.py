@@ -22,7 +22,7 @@ RATE = 1e6
 EXPERIMENT = """
 name: beside
 hosts: {client: {access: netns}, server: {access: netns}}
-workload: {kind: stream, sender: client, receiver: server, size: 64KiB}
+workload: {kind: stream, sender: client, receiver: server, size: 64KiB, think: 1ms}
 design: {replicates: 1}
 windows: {warm_up: 200ms, measured: 1s, drain: 100ms, interval: 100ms}
 limits: {background: 1, background_window: 100ms}
@@ -45,7 +45,11 @@ metrics:
     nic: server
     every: 500ms
     timeout: 10s
-    values: {drops: {name: rx_drops}, passed: {name: rx_queue_0_xdp_packets}, packets: {name: rx_packets}}
+    values:
+      drops: {name: rx_drops}
+      dropped: {name: rx_drops, labels: {queue: 0-1}}
+      passed: {name: rx_queue_0_xdp_packets}
+      packets: {name: rx_packets}
 """
 
 
@@ -105,6 +109,8 @@ def test_metrics_stand_beside_a_load_with_their_source(
         point["outcomes"]["adapter.drops"]["estimate"] == point["outcomes"]["adapter.passed"]["estimate"] == 0
     )
     assert point["outcomes"]["adapter.drops"]["unit"] == "1/s"
+    assert point["outcomes"]["adapter.dropped_0"]["estimate"] == 0
+    assert "none of rx_queue_#_drops of the queue 1" in point["outcomes"]["adapter.dropped_1"]["missing"]
     assert "the driver veth tells no rx_packets" in point["outcomes"]["adapter.packets"]["missing"]
     gone = point["outcomes"]["array.gone"]
     assert gone["estimate"] is None and "gone is not on the page" in gone["missing"]

@@ -19,6 +19,8 @@ import jsonschema
 import pytest
 from places import PROGRAM, Meanwhile, Notes, Stopped, experiment, run
 
+from iodyno.analysis.dataset import read_dataset
+from iodyno.analysis.summary import analyse
 from iodyno.campaign import preflight
 from iodyno.campaign.ledger import FILE, Ledger, manifests
 from iodyno.campaign.testbed import together
@@ -315,6 +317,9 @@ def test_a_busy_machine_is_warned_of_and_not_refused(tmp_path: Path) -> None:
     assert all("costs are less what runs beside" in warning.text for warning in busy)
     lines = json.loads((outcome.folder / "campaign.json").read_text())["preflight"]
     assert [line["ok"] for line in lines if line["check"] == "idle"] == [False]
+    # A report says it once, too.
+    told = [one for one in analyse(read_dataset(outcome.folder)).warnings if "busy, " in one.text]
+    assert [one.code for one in told] == [WarningCode.HOST_BUSY] * 2
 
 
 def test_an_option_that_a_simulated_host_does_not_know_is_named(tmp_path: Path) -> None:

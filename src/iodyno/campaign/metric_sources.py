@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 Row = Mapping[str, Any]
 """A reading of one metric: `source`, `metric`, `before_ns` and `after_ns` since the load began, `value` or `missing`."""
 Values = Mapping[str, float | str]
-"""What was read by name: a number, or why there is none."""
+"""Values read, by name: a number, or why there is none."""
 
 MOST_BYTES = 16 << 20
 """Most bytes of an answer (chosen: a page of a hundred thousand metrics). Of a longer file the end is read."""
@@ -139,7 +139,7 @@ class Adapters:
 
 
 async def _seen(guard: Guard, *words: str) -> str:
-    """What a command prints on the host of a guard."""
+    """Run a command on the host of a guard; return what it prints."""
     (seen,) = await guard.look([{"run": list(words)}])
     if seen.text is None:
         raise _UnreadError(seen.error or "no reason was given")
@@ -259,7 +259,7 @@ class MetricReadings:
 
 
 async def _or_why(reading: Awaitable[_T], source: MetricSource) -> _T | str:
-    """What was read, or why not: whatever a source answers, the trial goes on."""
+    """Read a source: values, or why there are none. Whatever a source answers, the trial goes on."""
     try:
         return await asyncio.wait_for(reading, source.timeout_ns / 1e9)
     except TimeoutError:

@@ -1,4 +1,4 @@
-"""What sources of metrics answer: the text format of Prometheus, its server's JSON, lines of `name value`, CSV with times.
+"""Answers of sources of metrics: the text format of Prometheus, its server's JSON, lines of `name value`, CSV with times.
 
 Answers come from outside: whatever stands in them, a value is a finite number or missing with the reason.
 """

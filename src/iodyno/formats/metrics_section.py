@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Annotated, Any
 from urllib.parse import urlsplit
 
@@ -69,7 +70,7 @@ class ValueSection(Section):
     )
     unit: Annotated[Any, _TEXT] = Field("1", description="Unit; of a counter, of what grows.")
     labels: Annotated[Any, Reads(_labels, {"type": "object"})] = Field(
-        None, description="Labels of the sample (prometheus), or `queue` (nic)."
+        None, description="Labels of the sample (prometheus), or `queue` (nic): one, or `0-7`, a value each."
     )
     full: Annotated[Any, Reads(_number, {"type": "number"})] = Field(
         None, description="From where on something outside the hosts is full: a limiter."
@@ -188,10 +189,18 @@ def _source(reading: Reading, name: str, entry: Any, path: Path) -> MetricSource
         reading.note(
             (*path, "values"), f"invalid value: {len(section.values)} values; expected 1 to {MOST_VALUES}"
         )
-    values = {}
+    values: dict[str, MetricValue] = {}
     for each, content in section.values.items():
-        if value := _value(reading, reader, each, content, (*path, "values", each)):
-            values[each] = value
+        here = (*path, "values", each)
+        if (value := _value(reading, reader, each, content, here)) is None:
+            continue
+        found = _of_each_queue(each, value) if reader == "nic" else {each: value}
+        for twice in found.keys() & values.keys():
+            reading.note(here, f"invalid value: {twice} is there twice; expected another name")
+        values |= found
+    if len(values) > MOST_VALUES >= len(section.values):
+        text = f"invalid value: {len(values)} values, one for each queue; expected 1 to {MOST_VALUES}"
+        reading.note((*path, "values"), text)
     return MetricSource(
         name=name,
         reader=reader,
@@ -218,6 +227,11 @@ def _value(reading: Reading, reader: str, name: Any, content: Any, path: Path) -
         return None
     if section.labels is not None and reader not in ("prometheus", "nic"):
         reading.note((*path, "labels"), "can only be used with prometheus or nic")
+    if reader == "nic" and section.labels is not None and not _are_queues(section.labels):
+        written = ", ".join(f"{key}: {text}" for key, text in section.labels.items())
+        text = f"queue: 0, or a range of at most {MOST_VALUES} such as queue: 0-7"
+        reading.note((*path, "labels"), invalid(written, text))
+        return None
     asked = section.name or name
     if reader == "snmp" and not re.fullmatch(r"[A-Za-z0-9.][A-Za-z0-9_.:-]*", asked):
         reading.note((*path, "name"), invalid(asked, "an object identifier"))
@@ -226,6 +240,23 @@ def _value(reading: Reading, reader: str, name: Any, content: Any, path: Path) -
     # What an adapter counts only grows.
     kind: Kind = "counter" if reader == "nic" and "kind" not in section.model_fields_set else section.kind
     return MetricValue(asked, kind, section.unit, section.labels or {}, section.full)
+
+
+def _of_each_queue(name: str, value: MetricValue) -> dict[str, MetricValue]:
+    """Values of a range of queues, by names with the number of each; of one queue or all: the value itself."""
+    first, dash, last = value.labels.get("queue", "").partition("-")
+    if not dash:
+        return {name: value}
+    return {f"{name}_{n}": replace(value, labels={"queue": str(n)}) for n in range(int(first), int(last) + 1)}
+
+
+def _are_queues(labels: Mapping[str, str]) -> bool:
+    found = re.fullmatch(r"([0-9]{1,4})(?:-([0-9]{1,4}))?", labels.get("queue", ""))
+    return (
+        found is not None
+        and len(labels) == 1
+        and 0 <= int(found[2] or found[1]) - int(found[1]) < MOST_VALUES
+    )
 
 
 def _check_count(reading: Reading, source: MetricSource, windows: Any, path: Path) -> None:
@@ -249,13 +280,11 @@ def mistake_of_metric(name: str, written: Any, sources: Mapping[str, MetricSourc
     source, _, value = name.partition(".")
     if not isinstance(written, dict) or source not in written:
         return None
-    if source not in sources or len(sources[source].values) != len(written[source]["values"]):
-        return ""  # What is wrong with the source is said already.
-    return (
-        ""
-        if value in sources[source].values
-        else unknown(value, sources[source].values, f"value of {source}")
-    )
+    known = sources[source].values if source in sources else {}
+    of_queues = any(each.startswith(f"{value}_") for each in known)
+    if not known or value in known or (value in written[source]["values"] and not of_queues):
+        return ""  # What is wrong with the source or the value is said already.
+    return unknown(value, known, f"value of {source}")
 
 
 def schema_of_metrics() -> dict[str, Any]:

@@ -63,15 +63,10 @@ def check(reading: Reading, workload: WorkloadSpec, factors: Mapping[str, Factor
         )
     base = dict(fixed)
     for factor in factors.values():
-        base |= {factor.name: factor.levels[0], **{n: levels[0] for n, levels in factor.together.items()}}
+        base |= _at(factor, 0)
     points = [base]
     for factor in factors.values():
-        for number in range(1, len(factor.levels)):
-            level = {
-                factor.name: factor.levels[number],
-                **{n: ls[number] for n, ls in factor.together.items()},
-            }
-            points.append({**base, **level})
+        points += [{**base, **_at(factor, number)} for number in range(1, len(factor.levels))]
     for point in points[:_MAX_POINTS]:
         try:
             target = _VOLUME if "volume" in point else point.get("target")
@@ -80,6 +75,12 @@ def check(reading: Reading, workload: WorkloadSpec, factors: Mapping[str, Factor
             advice = f" ({problem.advice})" if problem.advice else ""
             reading.note(("workload", "program"), f"{problem.where}: {problem.what}{advice}")
             return
+
+
+def _at(factor: Factor, number: int) -> dict[str, Level]:
+    """A level of a factor, and of each parameter that changes with it; one that has too few has been noted elsewhere."""
+    each = ((factor.name, factor.levels), *factor.together.items())
+    return {name: levels[number] for name, levels in each if number < len(levels)}
 
 
 def given(settings: Mapping[str, Level]) -> dict[str, Level]:

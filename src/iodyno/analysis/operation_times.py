@@ -266,6 +266,22 @@ class Rows:
         return dict(zip(rows.tolist(), sums[rows].tolist(), strict=True))
 
 
+class SeenRows:
+    """Which of the finest rows hold a time, in each of several histograms."""
+
+    def __init__(self, finest: Rows, each: Sequence[Histogram]) -> None:
+        self._finest = finest
+        held = [at * finest.count + row for at, times in enumerate(each) for row in finest.counts(times)]
+        self._held = np.sort(np.array(held, np.int64))
+
+    def cells(self, rows: Rows) -> int:
+        """Cells that hold a time, of all histograms in `rows`, whose edges are among the finest ones."""
+        row_of = np.searchsorted(rows.edges, self._finest.edges[:-1], side="right")
+        columns, finest = np.divmod(self._held, self._finest.count)
+        cells = columns * (rows.count + 1) + row_of[finest]
+        return int(np.count_nonzero(np.diff(cells))) + (len(cells) > 0)
+
+
 @cache
 def _lows() -> npt.NDArray[np.int64]:
     """Least time of each bucket."""

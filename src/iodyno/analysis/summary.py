@@ -37,6 +37,7 @@ from iodyno.analysis.results import (
 from iodyno.analysis.seen_trials import Seen, look_at, trial_warnings
 from iodyno.analysis.stacks import what_lacks
 from iodyno.analysis.trial import Trial
+from iodyno.analysis.two_processes import in_halves
 from iodyno.analysis.wall import walls_of
 from iodyno.core.decision import Rule, Standing, UntilSpec
 from iodyno.core.experiment import stored_ends
@@ -232,12 +233,20 @@ def unit_of(outcome: str, found: Iterable[Estimate] = ()) -> str:
 
 def basis_of(dataset: Dataset) -> CostBasis:
     """Return the basis for the cost of every trial of the campaign: background, clock rates, tiers."""
+
+    def look(each: Sequence[Trial]) -> dict[str, dict[str, dict[str, Any]]]:
+        for host in (host for trial in dataset.in_turn(each) for host in trial.hosts.values()):
+            cpu_classes.look(host)
+            cost.counts_cycles(host)
+        return {trial.name: {name: host.kept for name, host in trial.hosts.items()} for trial in each}
+
     hello = _hello(dataset)
     finished = [trial for trial in dataset.trials if trial.finished]
     with dataset.of_sensors(cpu_classes.CPU_EXACT, cpu_classes.CPU_TIMES, cost.CYCLES, times=False):
-        for host in (host for trial in dataset.in_turn(finished) for host in trial.hosts.values()):
-            cpu_classes.look(host)
-            cost.counts_cycles(host)
+        looked = in_halves(look, finished) if dataset.can_be_shared() else look(finished)
+        for trial in finished:
+            for name, host in trial.hosts.items():
+                host.kept.update(looked[trial.name][name])
     accounting = cpu_classes.choose(finished, tuple(dataset.background.values()), hello)
     background = {name: cost.background(name, dataset.background, accounting) for name in dataset.hosts}
     return CostBasis(
@@ -423,6 +432,8 @@ def _host_warnings(
     for host, text in dict.fromkeys(pair for pair in lacks if pair[1]):
         found.append(Warning(WarningCode.SENSOR_MISSING, f"call stacks: {text}", f"host {host}"))
     limit = (dataset.experiment.get("limits") or {}).get("background_ratio", 0.05)
+    # Of these it was said before the first trial.
+    busy = {warning.where for warning in dataset.warnings if warning.code is WarningCode.HOST_BUSY}
     loaded = {name for trial in finished for name in trial.hosts}
     for name, known in basis.background.items() if dataset.experiment.get("sensors") != "off" else ():
         # Of hosts on one machine, the first reads it for all.
@@ -436,7 +447,7 @@ def _host_warnings(
         if known.ratio is None:
             found.append(Warning(WarningCode.BACKGROUND, f"{name}: {known.missing}", name))
             continue
-        if known.ratio > limit:
+        if known.ratio > limit and f"host {name}" not in busy:
             text = f"{name}: the idle machine was {known.ratio:.1%} busy, over the limit of {limit:.0%}"
             found.append(Warning(WarningCode.BACKGROUND, text, name))
         if known.before is not None and known.after is not None:

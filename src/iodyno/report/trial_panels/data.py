@@ -8,12 +8,12 @@ import base64
 import json
 import zlib
 from bisect import bisect_right
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from iodyno.analysis.histogram import bounds_of, merge
-from iodyno.analysis.operation_times import Column, OperationTimes, Rows, joined, rows_for
+from iodyno.analysis.operation_times import Column, OperationTimes, Rows, SeenRows, joined, rows_for
 from iodyno.analysis.trial_views import Line, Strip, TrialView
 from iodyno.report.trial_panels.heat import name_of
 from iodyno.report.trial_panels.strips import scale_for
@@ -49,21 +49,15 @@ def families_of(
             found[key] = Family(coarse, coarse.finer(_ROWS_FINE))
     finest = {key: f.fine for key, f in found.items()}
     seen = {
-        key: [finest[key].counts(column.times).keys() for times in groups[key] for column in times.columns]
+        key: SeenRows(finest[key], [column.times for times in groups[key] for column in times.columns])
         for key in found
     }
-    while sum(_cells(seen[key], finest[key], f.fine) for key, f in found.items()) > CELLS_MOST:
+    while sum(seen[key].cells(f.fine) for key, f in found.items()) > CELLS_MOST:
         coarser = {key: Family(f.coarse, f.coarse.finer(f.fine.count - 1)) for key, f in found.items()}
         if coarser == found:
             break
         found = coarser
     return found
-
-
-def _cells(seen: Sequence[Collection[int]], finest: Rows, rows: Rows) -> int:
-    """Cells of all columns in `rows`, of those that are seen in the finest ones."""
-    row_of = [bisect_right(rows.edges, edge) for edge in finest.edges[:-1]]
-    return sum(len({row_of[row] for row in column}) for column in seen)
 
 
 def columns_most(trials: int) -> int:

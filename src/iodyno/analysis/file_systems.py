@@ -41,7 +41,7 @@ class FileOperations:
 
 
 def measured(host: HostData) -> dict[Key, dict[str, Measured]]:
-    """What a host says of its file systems in the measured window of a trial."""
+    """Return what a host says of its file systems in the measured window of a trial."""
     found: dict[Key, dict[str, Measured]] = {}
     for sensor, (family, name) in _SYSTEMS.items():
         for label in host.labels(sensor, f"{family}.operations"):

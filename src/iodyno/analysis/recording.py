@@ -27,7 +27,7 @@ _SIZES = (*(f"{4 << power}KiB" for power in range(8)), "1MiB", "more")
 DATA = ("read", "write")
 """Operations that are shown where nobody says which."""
 CALLS = ("read", "write", "sync", "receive", "send", "copy")
-"""What system calls do, as the sensor names it."""
+"""Kinds of system calls, as the sensor names them."""
 _CALL_TIME = "syscall.time_ns"
 _CPU = {
     "usr": ("cpu.user_ns", "cpu.nice_ns"),

@@ -42,7 +42,7 @@ class IodynoError(Exception):
 
 
 class ExpectationError(IodynoError):
-    """What was measured is not what was expected of it."""
+    """A measured value is not what was expected of it."""
 
     exit_code = 1
 

@@ -21,7 +21,7 @@ COMMON: Mapping[str, str] = {
     "tx_packets": "Packets that the transmit queues sent.",
     "tx_bytes": "Bytes that they sent.",
 }
-"""What drivers have in common, and call differently."""
+"""Statistics that drivers have in common, and call differently."""
 
 
 def _queues(packets: str, length: str = "") -> dict[str, tuple[str, ...]]:

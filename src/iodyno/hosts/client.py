@@ -274,14 +274,14 @@ class ClientAccess:
 
 
 def _marks(program: AgentProgram) -> dict[str, str]:
-    """What a whole copy of the program is known by on a host: name, SHA-256, and what cksum(1) says of it."""
+    """Marks of a whole copy of the program on a host: name, SHA-256, and what cksum(1) says of it."""
     sha = program.sha256
     return {"name": f"agent-{sha[:16]}", "sha": sha, "sum": _checksum(program.path, sha)}
 
 
 @functools.cache
 def _checksum(path: Path, sha256: str) -> str:
-    """What cksum(1) says of a file, the content of which has this hash."""
+    """Answer of cksum(1) on a file, the content of which has this hash."""
     content = path.read_bytes()
     length = len(content).to_bytes((len(content).bit_length() + 7) // 8, "little")
     # It takes the bits of a byte in the order in which zlib does not, and begins with zero.

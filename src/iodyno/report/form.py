@@ -138,7 +138,7 @@ def _folded(text: str, width: int | None, indent: int | None = None) -> Iterator
 
 
 _MARKS = re.compile(r"[\\`*<|]|(?<!\w)_|_(?!\w)")
-"""What GitHub would read as a mark within a line; an underscore within a word is none."""
+"""Characters that GitHub would read as a mark within a line; an underscore within a word is none."""
 
 
 def _markdown(block: Block) -> str:

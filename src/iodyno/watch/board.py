@@ -143,7 +143,7 @@ class Board:
             }
 
     def metrics(self) -> list[dict[str, Any]]:
-        """What metrics of other programs were when they were last read in the trial under way; of a counter, its rate."""
+        """Values of metrics of other programs when they were last read in the trial under way; of a counter, its rate."""
         found = []
         for name, about, value in names_of(self.header.get("experiment") or {}):
             last = self._metrics.get(name, [])

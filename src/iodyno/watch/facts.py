@@ -25,7 +25,7 @@ CLOCKS = ("response_time", "lateness", "waiting")
 SENSED_TIMES = ("block.service_time_ns", "syscall.time_ns")
 """Times of operations at a block device, and of system calls, as sensors have them."""
 _CALLS = " calls"
-"""What the name of times of system calls ends in."""
+"""End of the name of times of system calls."""
 
 MACHINE_WIDE = frozenset({"calls", "disk", "disk_operations", "disk_busy", "file_systems", "switches"})
 """Statistics that a host reads of its whole machine: where several hosts are on one, those of one of them count."""
@@ -229,7 +229,7 @@ def _sensed_times(line: Mapping[str, Any]) -> dict[str, Histogram]:
 
 
 def _statistic(name: str, role: str) -> str:
-    """What times of that name count as."""
+    """Kind that times of that name count as."""
     if name in CLOCKS:
         return "arrivals"
     return "calls" if role == "idle" and name.endswith(_CALLS) else "operations"

@@ -25,7 +25,7 @@ UNITS = {
     "service_time_p99_ns": "ns",
     "device_busy_ratio": "1",
 }
-"""What is told of each, and its unit."""
+"""Measures of each, and their units."""
 _RATES = {
     "operations_per_s": "target.operations",
     "bytes_per_s": "target.bytes",
@@ -47,7 +47,7 @@ class TargetResult:
 
 
 def measured(trial: Trial) -> dict[Key, dict[str, Measured]]:
-    """What a trial says of the targets of each of its clients; of none that has only one."""
+    """Return what a trial says of the targets of each of its clients; of none that has only one."""
     return {
         (client.name, path, operation): _of_operation(trial, client, number, operation)
         for client in trial.clients.values()

@@ -258,7 +258,7 @@ def _client_table(summary: CampaignSummary, layout: Layout) -> list[Table]:
 
 
 def _target_table(summary: CampaignSummary, layout: Layout) -> list[Table]:
-    """What was done to each target, where a client has several."""
+    """Return the table of each target, where a client has several."""
     heads = {
         "operations_per_s": "IO/s",
         "bytes_per_s": "moved",

@@ -161,7 +161,7 @@ OPTIONS: Mapping[str, Option] = {
         Option("count", "count", "How often the flowop is made.", meaning="other",
                note="each operation is counted and timed by itself, too"),
         Option("repeat", "count", "How often the flowop is made, within `count`.", meaning="other",
-               note="each operation is counted and timed by itself, too"),
+               note="each operation as of `count`"),
         Option("timeout", "duration", "How long to wait for the operation.", high=3600 * 10**9),
         Option("duration", "duration", "How long the flowop thinks; nothing on others.",
                high=7 * 24 * 3600 * 10**9),
@@ -188,7 +188,7 @@ OPTIONS: Mapping[str, Option] = {
         Option("sctp_pr_policy", "word", "SCTP: policy of partial reliability.", meaning="unsupported",
                note="the other end would wait for what is given up"),
         Option("sctp_pr_value", "count", "SCTP: when a message is given up.", meaning="unsupported",
-               note="the other end would wait for what is given up", low=0),
+               note="as its policy", low=0),
         *(Option(f"sctp_{name}", "count", f"SCTP: {name.replace('_', ' ')}.", low=0,
                  high=65_535 if "stream" in name else 2**31 - 1) for name in _SCTP),
     )

@@ -8,12 +8,15 @@ unexport PYTHONDONTWRITEBYTECODE
 VENV := .venv
 BIN := $(VENV)/bin
 AGENT_SOURCES := $(shell find agent tools -path agent/target -prune -o \( -name '*.rs' -o -name '*.toml' -o -name '*.lock' -o -name '*.[ch]' \) -print) $(wildcard agent/*.py)
+DEBIAN := $(shell . /etc/os-release 2>/dev/null && echo $$VERSION_ID)
 PACKAGES := build-essential python3-venv iproute2 ethtool clang libbpf-dev
+# Debian 12 has it in user space; beside that of a kernel it would be in the way.
+ZFS := $(if $(filter 12,$(DEBIAN)),$(if $(shell PATH=$$PATH:/usr/sbin command -v zpool),,zfs-fuse))
 STORAGE_PACKAGES := netbase nfs-ganesha nfs-ganesha-vfs rpcbind nbdkit tgt qemu-system-common qemu-block-extra fuse3 e2fsprogs xfsprogs
 TEST_PACKAGES := curl openssh-client openssh-server chromium chromium-driver bpftrace fio strace $(STORAGE_PACKAGES)
 ENGINE_PACKAGES := podman runc busybox-static slurmctld slurmd slurm-client munge
 # Debian 12 has a new enough one beside its `cargo`.
-RUST_PACKAGES := $(if $(filter 12,$(shell . /etc/os-release 2>/dev/null && echo $$VERSION_ID)),cargo-web rustfmt-web rust-web-clippy,cargo rustfmt rust-clippy)
+RUST_PACKAGES := $(if $(filter 12,$(DEBIAN)),cargo-web rustfmt-web rust-web-clippy,cargo rustfmt rust-clippy)
 BENCH_PACKAGES := iperf3 bpftrace sockperf qperf nuttcp fio
 
 # The tests' programs, their agent and clippy's warnings come from one build, static as what is released. It lies in
@@ -42,14 +45,18 @@ help:            ## list the targets
 study: build     ## characterise TCP transmit between two hosts made on this machine; writes and names report.html
 	$(BIN)/iodyno run studies/tcp-transmit.yaml --quick
 
-# Much of it waits: six at a time keep two CPUs busy, and the Rust tests beside. What is marked `alone` has the machine for itself.
+# Much of it waits: six at a time keep two CPUs busy, with the Rust tests and those in a machine of translated instructions beside.
+# They are collected once before that, as six workers would each compile all of them. What is marked `alone` has all to itself.
 test: system-test                           ## everything that CI runs
 	$(MAKE) --no-print-directory -j2 --output-sync=target lint
 	failed=0; \
 	$(RUST) $(CARGO_TEST) $(RUST_BESIDE) --no-fail-fast >$(VENV)/rust-tests 2>&1 & rust=$$!; \
-	$(PYTEST) -m 'not alone' -n 6 --durations=20 || failed=1; \
+	$(PYTEST) $$(grep -rl 'mark.translated' tests --include='test_*.py') --durations=9 >$(VENV)/translated-tests 2>&1 & translated=$$!; \
+	$(PYTEST) --collect-only -qq >/dev/null; \
+	$(PYTEST) -m 'not alone and not translated' -n 6 --durations=20 || failed=1; \
 	wait $$rust || failed=1; \
-	cat $(VENV)/rust-tests; \
+	wait $$translated || failed=1; \
+	cat $(VENV)/rust-tests $(VENV)/translated-tests; \
 	$(RUST) $(CARGO_TEST) $(RUST_ALONE) --no-fail-fast || failed=1; \
 	$(PYTEST) $$(grep -rl 'mark.alone' tests --include='test_*.py') -m alone --durations=20 || failed=1; \
 	exit $$failed
@@ -191,8 +198,10 @@ system:
 	@$(RUST_IS_NEW) || { echo "cargo is missing or older than 1.85: install a newer one, see https://rustup.rs" >&2; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "$(PYTHON) is older than 3.11: install a newer one and say PYTHON=python3.x" >&2; exit 1; }
 
+# The last one starts a service when it is installed, which may fail.
 system-test: system
 	$(call require,$(TEST_PACKAGES),tests that need them will be skipped)
+	-$(call require,$(ZFS),the test of ZFS will be skipped)
 
 system-bench: system
 	$(call require,$(BENCH_PACKAGES),the peers that are compared with)

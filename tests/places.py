@@ -45,6 +45,10 @@ PROGRAM = AgentProgram(Path("/nowhere"), "0" * 64, "0123456789abcdef")
 """For simulated hosts, which start no agent."""
 
 
+QUIET: Mapping[str, Any] = {"think": MS}
+"""A load that leaves the CPUs to other tests, for those that are of something else than how much it moves."""
+
+
 def experiment(
     access: str = "simulated",
     *,

@@ -17,6 +17,7 @@ import engines
 import pytest
 from places import (
     MS,
+    QUIET,
     SOON_S,
     carried_out,
     data_link,
@@ -79,13 +80,15 @@ def way(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Monk
             for pid in processes_of(program.path):
                 os.kill(pid, signal.SIGSTOP)
 
-        yield Way(experiment("local"), program, [program.path], stop, "nothing was heard of the agent")
+        yield Way(
+            experiment("local", **QUIET), program, [program.path], stop, "nothing was heard of the agent"
+        )
     elif request.param == "netns":
 
         async def down(testbed: Testbed) -> None:
             await testbed.hosts.paths[0].set_link("server", up=False)
 
-        yield Way(experiment("netns"), program, [program.path], down, "no byte moved")
+        yield Way(experiment("netns", **QUIET), program, [program.path], down, "no byte moved")
     elif request.param != "ssh":
         made = request.getfixturevalue("nodes") if request.param == "srun" else []
         with contextlib.ExitStack() as stack:
@@ -96,7 +99,9 @@ def way(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Monk
                 assert client is not None
                 os.kill(client, signal.SIGKILL)
 
-            yield Way(experiment(hosts=hosts), program, agents, end_client, "the agent is gone", pins=False)
+            yield Way(
+                experiment(hosts=hosts, **QUIET), program, agents, end_client, "the agent is gone", pins=False
+            )
     else:
         with contextlib.ExitStack() as stack:
             places = [stack.enter_context(ssh_place(tmp_path / f"place{n}", n)) for n in (1, 2)]
@@ -110,7 +115,7 @@ def way(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Monk
             async def cut(testbed: Testbed) -> None:
                 places[1].cut()
 
-            asked = experiment(hosts=hosts)
+            asked = experiment(hosts=hosts, **QUIET)
             yield Way(asked, program, agents, cut, "the agent is gone", pins=False)
     for pid in processes_of(program.path):
         os.kill(pid, signal.SIGKILL)
@@ -202,9 +207,9 @@ def test_agents_start_and_exchange_and_leave_nothing(way: Way) -> None:
                     assert tuple(allowed) == testbed.hosts.accesses[name].reached.cpus
             assert len(processes_of(*way.agents)) == 2
             account = Account()
-            assert await load(testbed, way, SHORT, account) > 1_000_000
+            assert await load(testbed, way, SHORT, account) > 100_000
             assert account.start is not None and account.start["skew_ns"] is not None
-            assert await load(testbed, way, SHORT) > 1_000_000, "a session carries one trial after the other"
+            assert await load(testbed, way, SHORT) > 100_000, "a session carries one trial after the other"
         assert gone_within(SOON_S, *way.agents)
 
     asyncio.run(scenario())

@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import replace
 from pathlib import Path
 
-from places import MS, Notes, experiment
+from places import MS, QUIET, Notes, experiment
 
 from iodyno import designs, strategies
 from iodyno.campaign.folder import new_folder
@@ -33,7 +33,7 @@ class _Windows(Notes):
 def test_it_begins_when_the_last_measured_window_is_over(tmp_path: Path) -> None:
     windows = Windows(100 * MS, 500 * MS, 200 * MS, 100 * MS)
     asked = replace(
-        experiment("local", factors=(Factor("connections", (1, 2)),), windows=windows), profile_hz=0
+        experiment("local", factors=(Factor("connections", (1, 2)),), windows=windows, **QUIET), profile_hz=0
     )
     folder, design, notes = new_folder(tmp_path, asked.name), designs.plan(asked), _Windows()
     seen: list[list[tuple[str, str]]] = []

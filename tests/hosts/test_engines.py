@@ -21,7 +21,7 @@ name: engines
 hosts:
   client: {{{client}}}
   server: {{{server}}}
-workload: {{kind: stream, sender: client, receiver: server}}
+workload: {{kind: stream, sender: client, receiver: server, think: 1ms}}
 factors: {{connections: [1]}}
 design: {{replicates: 1}}
 windows: {{warm_up: 0s, measured: 200ms, interval: 100ms}}

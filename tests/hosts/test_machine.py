@@ -19,6 +19,9 @@ import pytest
 from one_machine import Machine
 from places import own_agent, run
 
+from iodyno.analysis.cost import CostBasis
+from iodyno.analysis.dataset import read_dataset
+from iodyno.analysis.outcomes import measure_named
 from iodyno.campaign.ledger import manifests
 from iodyno.core.workload import Level
 from iodyno.hosts.access import AgentProgram
@@ -27,8 +30,8 @@ from iodyno.hosts.tunables import TURNED
 from iodyno.hosts.tunables.host import HostTunables
 from iodyno.session.accesses import OpenHosts
 
-# Its instructions are translated, by both CPUs of a small machine.
-pytestmark = [pytest.mark.root, pytest.mark.alone]
+# Its instructions are translated, by one CPU of those that all tests would share.
+pytestmark = [pytest.mark.root, pytest.mark.translated]
 
 DISKS = ("nvme0n1", "vda")
 RESTORED_S = 60.0
@@ -90,6 +93,8 @@ OF_DISKS: Mapping[str, Level] = {
     **{"rq_affinity": 2, "nomerges": 2, "wbt_latency": 0},
 }
 
+OF_NVME = ("poll_queues", "power_latency")
+
 
 @pytest.fixture(scope="module")
 def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
@@ -100,11 +105,13 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
 
 
 @contextlib.asynccontextmanager
-async def turning(machine: Machine, program: AgentProgram, adapter: Adapter) -> AsyncIterator[HostTunables]:
+async def turning(
+    machine: Machine, program: AgentProgram, adapter: Adapter, disks: tuple[str, ...] = DISKS
+) -> AsyncIterator[HostTunables]:
     guard = await Guard.start(machine.access("far", one_machine.NEAR, adapter.inside), program)
     try:
         await guard.claim("a test")
-        yield HostTunables(guard, cpus=(0, 1), device=adapter.device, disks=lambda: DISKS)
+        yield HostTunables(guard, cpus=(0, 1), device=adapter.device, disks=lambda: disks)
     finally:
         await guard.close()
 
@@ -198,9 +205,36 @@ def test_after_a_kill_adapters_and_disks_are_as_they_were(
 
 
 def test_every_tunable_of_a_disk_is_of_nvme_and_virtio_too(machine: Machine) -> None:
-    assert {name for name, tunable in TURNED.items() if tunable.scope == "disk"} == set(OF_DISKS)
+    of_disks = {name for name, tunable in TURNED.items() if tunable.scope == "disk"}
+    assert of_disks == {*OF_DISKS, *OF_NVME}
     # The NVMe disk has a queue that is polled, the other one has none.
     assert machine.said("cat /sys/block/nvme0n1/queue/io_poll /sys/block/vda/queue/io_poll") == "1\n0\n"
+
+
+def test_queues_that_are_polled_are_set_and_restored_on_nvme_alone(machine: Machine, tmp_path: Path) -> None:
+    def said() -> str:
+        """The driver's own words of the queues that it made, and its parameter."""
+        number = "/sys/module/nvme/parameters/poll_queues"
+        words = machine.said(f"dmesg | grep -o '[^ ]* default/read/poll queues' | tail -n 1; cat {number}")
+        return " ".join(words.split())
+
+    async def scenario() -> None:
+        program, (adapter, *_) = own_agent(tmp_path), ADAPTERS
+        async with turning(machine, program, adapter, ("nvme0n1",)) as tunables:
+            before = await asyncio.to_thread(said)
+            assert before.endswith("/0/1 default/read/poll queues 1")
+            # QEMU's disk goes into no power state by itself.
+            assert (await tunables.read(["power_latency"]))["power_latency"].level is None
+            settings = await tunables.set({"poll_queues": 2})
+            assert settings["poll_queues"].obtained == 2, settings
+            assert (await asyncio.to_thread(said)).endswith("/0/2 default/read/poll queues 2")
+            assert not (await tunables.restore())[1]
+            assert await asyncio.to_thread(said) == before
+        async with turning(machine, program, adapter, ("vda",)) as tunables:
+            (state,) = (await tunables.read(["poll_queues"])).values()
+            assert state.unsupported == "the disk is none of the driver nvme"
+
+    asyncio.run(scenario())
 
 
 @pytest.mark.parametrize(("device", "node"), [("nvme0n1", 1), ("vda", 0)])
@@ -237,3 +271,41 @@ def test_a_load_near_a_disk_has_cpus_and_memory_of_its_node(
     assert manifest["status"] == "finished" and manifest["hosts"]["client"]["cpus"] == cpus
     assert manifest["hosts"]["client"]["job"]["memory_node"] == node
     assert f"bind:{node}" in placed and f"bind:{1 - node}" not in placed and f"{cpus[0]}" in placed
+
+
+def test_pages_of_another_node_are_those_that_a_program_was_given_from_there(
+    machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Beside a load that takes none, a program on CPUs of one node that may have memory of the other alone."""
+
+    async def open_hosts(*_: object, **__: object) -> OpenHosts:
+        return OpenHosts(accesses={"client": machine.access("client", one_machine.NEAR)})
+
+    monkeypatch.setattr("iodyno.campaign.testbed.accesses.open_hosts", open_hosts)
+    client = {"access": "ssh", "to": "far", "cpus": "near vda"}
+    target = {"target": "/dev/vda", "pattern": "random", "direct": "on"}
+    experiment = made_devices.asked({"client": client}, {"queue_depth": [1]}, measured="2s", **target)
+    group = "/sys/fs/cgroup/of-the-other-node"
+
+    def remote() -> tuple[float, str]:
+        folder = asyncio.run(run(experiment, tmp_path / "campaigns", program=own_agent(tmp_path))).folder
+        (trial,) = read_dataset(folder).trials
+        pages, loads = (
+            measure_named(trial, f"client.remote_{what}_ratio", CostBasis()) for what in ("pages", "loads")
+        )
+        assert pages.value is not None and loads.value is None, (pages, loads)
+        return pages.value, str(loads.missing)
+
+    calm, why = remote()
+    assert "no hardware counters here" in why
+    machine.said(f"""
+      echo +cpuset >/sys/fs/cgroup/cgroup.subtree_control; mkdir {group}
+      echo 0-1 >{group}/cpuset.cpus; echo 1 >{group}/cpuset.mems
+      setsid sh -c 'echo $$ >{group}/cgroup.procs; while :; do dd if=/dev/zero of=/dev/null bs=4M count=1; done' \
+        >/dev/null 2>&1 </dev/null &
+    """)
+    try:
+        beside, _ = remote()
+    finally:
+        machine.said(f"echo 1 >{group}/cgroup.kill; until rmdir {group}; do sleep 0.1; done")
+    assert calm < 0.2 and beside > 0.7, (calm, beside)

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from places import (
     MS,
+    QUIET,
     SOON_S,
     Notes,
     carried_out,
@@ -75,7 +76,7 @@ def test_a_level_carries_data_again_and_again_and_leaves_nothing(level: str, pro
     needs(level)
 
     async def scenario() -> None:
-        async with Testbed(experiment("netns"), program, level) as testbed:
+        async with Testbed(experiment("netns", **QUIET), program, level) as testbed:
             for _ in range(2):
                 assert await load(testbed, SECOND if testbed.observers else SHORT) > 0
 
@@ -90,7 +91,7 @@ def test_a_relay_counts_what_it_carries(program: AgentProgram) -> None:
     needs("relay")
 
     async def scenario(level: str) -> dict[str, Any]:
-        async with Testbed(experiment("netns"), program, level) as testbed:
+        async with Testbed(experiment("netns", **QUIET), program, level) as testbed:
             account = Account()
             moved = await load(testbed, account=account)
             assert account.path is not None
@@ -112,7 +113,7 @@ def test_a_kernel_of_its_own_is_seen_from_outside(level: str, program: AgentProg
     found: list[dict[str, Any]] = []
 
     async def scenario() -> None:
-        async with Testbed(experiment("netns"), program, level) as testbed:
+        async with Testbed(experiment("netns", **QUIET), program, level) as testbed:
             inside = ["client", "server"] if level.endswith("s") else ["server"]
             assert sorted(testbed.observers) == inside
             for host in inside:
@@ -139,7 +140,7 @@ def test_the_link_between_two_guests_can_be_shaped(program: AgentProgram) -> Non
     needs("guests")
 
     async def scenario() -> int:
-        async with Testbed(experiment("netns"), program, "guests") as testbed:
+        async with Testbed(experiment("netns", **QUIET), program, "guests") as testbed:
             return await load(testbed, SECOND, link_rate=8_000_000, link_queue=64 << 10)
 
     # A second at 1 MB/s with headers and what the queue holds, and not what a guest does (tens of MB).
@@ -195,7 +196,7 @@ def test_a_path_that_is_taken_away_fails_one_trial(level: str, program: AgentPro
     needs(level)
 
     async def scenario() -> None:
-        async with Testbed(experiment("netns"), program, level) as testbed:
+        async with Testbed(experiment("netns", **QUIET), program, level) as testbed:
             moving = asyncio.Event()
 
             async def trial() -> None:

@@ -236,8 +236,8 @@ def test_a_stream_into_a_server_came_or_is_counted_as_lost(server: str, program:
 
 
 def test_blocks_that_never_get_full_keep_the_law(program: AgentProgram) -> None:
-    """X = N / T: never more, whatever the machine does; and just that on one that is not too busy. On one that is, timers are
-    late, and still a block has the requests of all flows.
+    """X = N / T on a machine that is not too busy. On one that is, timers are late, those that follow come the sooner for it,
+    and still a block has the requests of all flows.
     """
     flows, timeout_ms = 16, 20
     rounds = SHORT.measured_ns / (timeout_ms * MS)
@@ -254,13 +254,12 @@ def test_blocks_that_never_get_full_keep_the_law(program: AgentProgram) -> None:
             law = flows * counted.span_ns / (timeout_ms * MS)
             ratios.append(counted.measured["client"] / law)
             # A round that the window cuts counts whole or not at all.
-            assert ratios[-1] <= 1.01 + 1 / rounds, (block_packets, ratios)
-            if ratios[-1] >= 0.99 - 1 / rounds:
+            if abs(ratios[-1] - 1) <= 0.01 + 1 / rounds:
                 return
             blocks = counted.of("server", "server.wakeups")
             shares.append(counted.of("server", "server.requests") / flows / blocks)
         # In two halves it would be 0.5; a stall between two requests cuts a round now and then.
-        assert max(shares) > 0.75, (ratios, shares)
+        assert min(ratios) < 1 and max(shares) > 0.75, (ratios, shares)
 
     between(program, scenario)
 

@@ -41,9 +41,9 @@ POINT = "recording"
 """The point of every segment."""
 _JOB_NS = 86_400 * 10**9
 """Longest job of the agent (chosen: its records are planned ahead, 86 400 of a second each); the next one begins after it."""
-_JOURNAL_SHARE = 6
-"""A segment ends when its journal is one such part of what is to be kept. Half is for segments, the rest for the journal of the
-one that is being put away, that of the one under way, and the feed of that.
+_JOURNAL_SHARE = 8
+"""A segment ends when its journal is one such part of what is to be kept. Half is for segments, three parts for the journal of the
+one that is being put away, that of the one under way, and the feed of that, each of which has one record more.
 """
 
 
@@ -75,7 +75,7 @@ class RecordingSpec:
 
 @dataclass
 class Progress:
-    """How far a recording is: segments put away and removed, intervals, bytes in the folder."""
+    """State of a recording: segments put away and removed, intervals, bytes in the folder."""
 
     segments: int = 0
     removed: int = 0
@@ -277,13 +277,13 @@ class _Segments:
         if self._sealing is not None:
             await self._sealing
 
-    def prune(self) -> None:
-        """Removes the oldest segments where there is more than is to be kept; the newest stays."""
+    def prune(self, coming: int = 0) -> None:
+        """Removes the oldest segments where there is more than is to be kept, with the bytes of one to come; the newest stays."""
         there = [
             (each, sum(f.stat().st_size for f in each.iterdir()))
             for each in trial_folders(self._parent.parent)
         ]
-        total = sum(size for _, size in there)
+        total = sum(size for _, size in there) + coming
         keep = self._spec.keep_bytes
         most = None if keep is None else keep // 2
         for each, size in there[:-1]:
@@ -294,7 +294,7 @@ class _Segments:
             shutil.rmtree(gone, ignore_errors=True)
             total -= size
             self.progress.removed += 1
-        self.progress.stored_bytes = total
+        self.progress.stored_bytes = total - coming
 
     def _is_old(self, segment: Path) -> bool:
         if self._spec.keep_ns is None:
@@ -338,11 +338,12 @@ class _Segments:
         writer, self._writer = self._writer, None
         if writer is None:
             return
-        before, manifest = self._sealing, _whole(self._manifest, self._records)
+        before, manifest, coming = self._sealing, _whole(self._manifest, self._records), self._journal_bytes
 
         async def seal() -> None:
             if before is not None:
                 await before
+            await asyncio.to_thread(self.prune, coming)
             await sealed(writer, manifest)
             self._feed.end_trial(manifest["trial"], status="finished", reason=None)
             self.progress.segments += 1

@@ -154,7 +154,8 @@ def test_what_overtakes_and_what_comes_twice_is_counted_once(kind: str, number: 
         names = ("received", "lost", "retries", "duplicates", "late")
         received, lost, retries, twice, late = (counted(trial, "client", name) for name in names)
         assert sent == received + lost + retries
-        assert 0 < twice + late <= path.doubled + retries, "a second answer is none"
+        # Those that a busy machine answers after the timeout are late as well.
+        assert 0 < twice + late <= path.doubled + retries + lost, "a second answer is none"
         return
     names = ("received", "lost", "reordered", "duplicates", "late")
     came, lost, overtaken, twice, late = (counted(trial, "server", name) for name in names)

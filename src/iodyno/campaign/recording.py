@@ -42,8 +42,8 @@ POINT = "recording"
 _JOB_NS = 86_400 * 10**9
 """Longest job of the agent (chosen: its records are planned ahead, 86 400 of a second each); the next one begins after it."""
 _JOURNAL_SHARE = 8
-"""A segment ends when its journal is one such part of what is to be kept. Half is for segments, three parts for the journal of the
-one that is being put away, that of the one under way, and the feed of that, each of which has one record more.
+"""A segment ends when its journal is one such part of what is to be kept. Half is for segments, three parts for the journal of
+the one that is being put away, that of the one under way, and the feed of that, each of which has one record more.
 """
 
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from iodyno.campaign import rendezvous
 from iodyno.campaign.account import Account
-from iodyno.campaign.job import as_asked, job_of, submission, with_port
+from iodyno.campaign.job import as_asked, job_of, with_port
 from iodyno.campaign.preflight_lines import Check, Line, congestion_line, line, mib, or_unknown
 from iodyno.campaign.testbed import Testbed, path_of, together
 from iodyno.campaign.trial import carry_out
@@ -26,6 +26,7 @@ from iodyno.core.design import Design
 from iodyno.core.errors import PreflightError, TrialError
 from iodyno.core.experiment import Windows
 from iodyno.core.quantity import counted
+from iodyno.core.submission import submission
 from iodyno.core.warnings import Warning, WarningCode
 from iodyno.core.workload import Level
 from iodyno.loads.base.campaign import load_for

@@ -8,6 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from iodyno.core.workload import Level
 
 
 @dataclass(frozen=True)
@@ -68,3 +72,14 @@ CLIENTS: Mapping[str, Submission] = {
     "reflector": Submission("A program in the kernel that turns answers into requests.", "reflector"),
 }
 """Ways of making calls at the end that asks or sends."""
+
+
+def submission(role: str, settings: Mapping[str, Level]) -> Submission:
+    """Return how the end with this role makes its calls: by its own word (`client_engine`, ...), else by that of both."""
+    ways, word = {"send": (CLIENTS, "client_engine"), "receive": (SERVERS, "server_engine")}.get(
+        role, ({}, "")
+    )
+    named = settings.get(word)
+    if named is not None:
+        return ways[str(named)]
+    return Submission("", str(settings.get("engine", "threads")), str(settings.get("syscalls", "read_write")))

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 
-from iodyno.campaign import job, preflight, rendezvous, trial
+from iodyno.campaign import preflight, rendezvous, trial
 from iodyno.campaign.account import Account
 from iodyno.campaign.preflight_lines import Check, Line
 from iodyno.campaign.testbed import Testbed
@@ -15,6 +15,7 @@ from iodyno.core.experiment import Experiment, Windows
 from iodyno.core.warnings import Warning
 from iodyno.core.workload import Level
 from iodyno.loads.base.campaign import Load, Settings
+from iodyno.loads.network.campaign import jobs
 from iodyno.session.clock import ClockFit
 
 
@@ -39,7 +40,7 @@ class HostsLoad(Load):
         seed: int,
     ) -> dict[str, Any]:
         """Return the connections of a host, and what is done on them."""
-        return job.of_connections(experiment.workload, host, role, settings, address, seed, self.traffic)
+        return jobs.of_connections(experiment.workload, host, role, settings, address, seed, self.traffic)
 
     def checks(self, testbed: Testbed, settings: Settings, own: Settings) -> list[Check]:
         """Check that the hosts have what the connections need."""

@@ -8,9 +8,12 @@ from typing import cast
 from iodyno.analysis.bystander import Trade, trades
 from iodyno.analysis.results import CampaignSummary
 from iodyno.core.outcome import Estimate
+from iodyno.loads.base.analysis import load_of
 from iodyno.report.answer import answer
 from iodyno.report.bystander import bystander_columns, bystander_sentences, sentence
 from iodyno.report.sentence import Sentence
+
+FELT = load_of({"kind": "stream"}).felt, load_of({"kind": "request_response"}).felt
 
 
 def about(value: float, half: float, unit: str = "1/s") -> Estimate:
@@ -30,7 +33,7 @@ def found(goodput: tuple[float, float], rate: tuple[float, float]) -> Trade:
         )
         for level, bits, per_s in ((False, goodput[0], rate[0]), (True, goodput[1], rate[1]))
     ]
-    (trade,) = trades(points, {"server.gro": (False, True)}, ("stream", "request_response"))
+    (trade,) = trades(points, {"server.gro": (False, True)}, FELT)
     return trade
 
 
@@ -62,9 +65,7 @@ def test_only_neighbouring_levels_at_the_same_others_are_contrasted() -> None:
         if (rate, n) != (2, 8)
     ]
     levels = {"rate": (1, 2, 3), "connections": (1, 8)}
-    told = [
-        (t.factor, t.before, t.after, dict(t.others)) for t in trades(points, levels, ("stream", "stream"))
-    ]
+    told = [(t.factor, t.before, t.after, dict(t.others)) for t in trades(points, levels, FELT[:1] * 2)]
     assert told == [
         ("rate", "1", "2", {"connections": "1"}),
         ("rate", "2", "3", {"connections": "1"}),
@@ -147,7 +148,7 @@ def test_trials_with_few_operations_are_told_by_their_median() -> None:
         )
         for rate, median in ((1, 1e6), (2, 2e6))
     ]
-    (trade,) = trades(points, {"rate": (1, 2)}, ("stream", "request_response"))
+    (trade,) = trades(points, {"rate": (1, 2)}, FELT)
     assert [(felt.outcome, felt.better) for felt in trade.bystander] == [
         ("bystander.latency_from_schedule_p50_ns", False)
     ]
@@ -171,11 +172,7 @@ def test_each_of_several_bystanders_is_named() -> None:
         for level, bits, per_s in ((False, 5e9, 1000), (True, 8e9, 600))
     ]
     levels = {"server.gro": (False, True)}
-    told = [
-        trade
-        for name in ("bystander-1", "bystander-2")
-        for trade in trades(points, levels, ("stream", "request_response"), name)
-    ]
+    told = [trade for name in ("bystander-1", "bystander-2") for trade in trades(points, levels, FELT, name)]
     assert [trade.at_its_cost for trade in told] == [False, True]
     (said, *_) = bystander_sentences(campaign(*told))
     assert "the workload's goodput goes from" in said.text and "bystander-2's rate goes from" in said.text

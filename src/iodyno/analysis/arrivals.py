@@ -142,7 +142,7 @@ def fell_behind(trial: Trial) -> str | None:
 
 def _asked_closed(trial: Trial) -> bool:
     """Tell whether the trial's jobs say that nothing arrives: then no row has to be read for it."""
-    jobs = [host.manifest.get("job") or {} for host in trial.hosts.values()]
+    jobs = [host.job for host in trial.hosts.values()]
     return bool(jobs) and all(
         "arrivals" in job and job["arrivals"] is None and not job.get("script") for job in jobs
     )
@@ -229,7 +229,7 @@ def _per_second(trial: Trial, metric: str) -> Measured:
 
 def _burst(sender: HostData) -> int:
     """Operations that begin together."""
-    return int((sender.manifest.get("job") or {}).get("burst") or 1)
+    return int(sender.job.get("burst") or 1)
 
 
 def _times(sender: HostData, kind: str) -> list[Histogram]:

@@ -47,7 +47,7 @@ def of(trial: Trial) -> Blocks | None:
     sender, receiver = trial.end("send"), trial.end("receive")
     if sender is None or receiver is None:
         return None
-    asks, serves = sender.manifest.get("job") or {}, receiver.manifest.get("job") or {}
+    asks, serves = sender.job, receiver.job
     ring = serves.get("ring") or {}
     if ring.get("version") != 3 or ring.get("adaptive") or serves.get("busy_wait") or asks.get("arrivals"):
         return None

@@ -14,12 +14,6 @@ from iodyno.analysis.compare import Change, change
 from iodyno.core.outcome import BYSTANDER, OUTCOMES, Estimate
 from iodyno.core.workload import Level
 
-WATCHED: Mapping[str, tuple[str, ...]] = {
-    "stream": ("goodput_bits_per_s",),
-    "request_response": ("operations_per_s", "latency_from_schedule_p99_ns", "latency_p99_ns"),
-    "connect_request_response": ("operations_per_s", "latency_from_schedule_p99_ns", "latency_p99_ns"),
-}
-"""By kind of workload, what its users feel."""
 INSTEAD: Mapping[str, str] = {
     "latency_from_schedule_p99_ns": "latency_from_schedule_p50_ns",
     "latency_p99_ns": "latency_p50_ns",
@@ -63,11 +57,11 @@ Outcomes = Mapping[str, Estimate]
 def trades(
     points: Sequence[tuple[Mapping[str, Level], Mapping[str, str], Outcomes]],
     levels: Mapping[str, Sequence[Level]],
-    kinds: tuple[str, str],
+    felt: tuple[Sequence[str], Sequence[str]],
     beside: str = BYSTANDER,
 ) -> Iterator[Trade]:
     """Every contrast of neighbouring levels. `points`: levels, labels, outcomes; `levels`: those of each factor that
-    varies, in order; `kinds`: those of the workload and of the bystander.
+    varies, in order; `felt`: outcomes that users of the workload and of the bystander feel.
     """
     for factor, ordered in levels.items():
         for before, after in pairwise(ordered):
@@ -78,8 +72,8 @@ def trades(
                 other = next((p for p in points if {name: p[0].get(name) for name in levels} == wanted), None)
                 if other is None:
                     continue
-                ours = tuple(_felt(outcomes, other[2], WATCHED.get(kinds[0], ())))
-                watched = [f"{beside}.{name}" for name in WATCHED.get(kinds[1], ())]
+                ours = tuple(_felt(outcomes, other[2], felt[0]))
+                watched = [f"{beside}.{name}" for name in felt[1]]
                 theirs = tuple(_felt(outcomes, other[2], watched))
                 others = {name: label for name, label in labels.items() if name != factor and name in levels}
                 yield Trade(factor, labels[factor], other[1][factor], others, ours, theirs, beside)

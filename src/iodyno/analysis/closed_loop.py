@@ -20,8 +20,8 @@ def round_trip_mean(trial: Trial) -> Measured:
     sender = trial.end("send")
     if sender is None:
         return missing("the trial has no sender")
-    job = sender.manifest.get("job") or {}
-    if job.get("workload") != "request_response" or job.get("arrivals") or job.get("think_ns"):
+    job = sender.job
+    if not sender.answered or job.get("arrivals") or job.get("think_ns"):
         return missing("only a closed loop without pauses has a number of requests in flight that is known")
     in_flight = int(job.get("connections") or 0) * int(job.get("queue_depth") or 1)
     parts = [(record.operations, in_flight * record.span_ns) for record in sender.measured]

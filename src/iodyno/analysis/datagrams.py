@@ -79,15 +79,15 @@ def check(trial: Trial) -> list[Warning]:
 def who_waits(trial: Trial) -> HostData | None:
     """The end that knows what was lost."""
     sender = trial.end("send")
-    if sender is not None and (sender.manifest.get("job") or {}).get("workload") != "stream":
+    if sender is not None and not sender.one_way:
         return sender
     return trial.end("receive")
 
 
 def given_up_ns(host: HostData) -> int:
     """Return the time that requests of this host without an answer were in flight in the measured window: each until given up."""
-    job = host.manifest.get("job") or {}
-    if host.role != "send" or job.get("workload") == "stream":
+    job = host.job
+    if host.role != "send" or host.one_way:
         return 0
     each_ns = int(job.get("response_timeout_ns") or 0) * (1 + int(job.get("retries") or 0))
     return (host.growth(SENSOR, "datagram.lost") or 0) * each_ns
@@ -154,10 +154,10 @@ def _fragments(trial: Trial) -> Iterator[Warning]:
     sender = trial.end("send")
     if sender is None or not sender.measured_readings(SENSOR):
         return
-    ready, job = sender.manifest.get("ready") or {}, sender.manifest.get("job") or {}
+    ready, job = sender.manifest.get("ready") or {}, sender.job
     whole = (ready.get("socket") or {}).get("segment_bytes")
     ways = {"message_bytes": "messages"}
-    if job.get("workload") != "stream":
+    if not sender.one_way:
         ways["response_bytes"] = "answers"
     for key, name in ways.items():
         size = job.get(key)

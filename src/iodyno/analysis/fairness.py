@@ -10,7 +10,6 @@ from iodyno.analysis.host_data import HostData
 from iodyno.analysis.measured import Measured, missing
 from iodyno.analysis.records import Record
 from iodyno.analysis.trial import Trial
-from iodyno.core.workload import STREAM
 
 _ONE = "there is one client: nobody to share with"
 
@@ -116,5 +115,4 @@ def _rate(client: HostData) -> float:
 
 def _done(client: HostData, record: Record) -> int:
     # Of a stream, the two ends do not count the same operations: who reads takes what has come.
-    of_stream = (client.manifest.get("job") or {}).get("workload") == STREAM.name
-    return record.bytes if of_stream else record.operations
+    return record.bytes if client.one_way else record.operations

@@ -64,8 +64,7 @@ def connection_fairness(trial: Trial) -> Measured:
     each of its intervals.
     """
     sender = trial.end("send")
-    stream = sender is None or (sender.manifest.get("job") or {}).get("workload") == "stream"
-    end = trial.end("receive") if stream else sender
+    end = trial.end("receive") if sender is None or sender.one_way else sender
     if end is None:
         return missing("the trial lacks an end")
     result = end.manifest.get("result") or {}

@@ -10,6 +10,7 @@ from iodyno.analysis.histogram import Histogram, merge
 from iodyno.analysis.readings import Reading
 from iodyno.analysis.records import Part, Record
 from iodyno.core.experiment import NO_SENSORS
+from iodyno.core.workload import EXCHANGES, REQUEST_RESPONSE, STREAM
 
 MEASURED = "measured"
 _ROWS: Mapping[str, Callable[[], Any]] = {
@@ -82,6 +83,26 @@ class HostData:
         """Begins anew without any row, to be filled."""
         for name, empty in _ROWS.items():
             self.__dict__[name] = empty()
+
+    @property
+    def job(self) -> Mapping[str, Any]:
+        """Its job, each key by itself (`core/asked.py`); empty where none is kept."""
+        return self.manifest.get("job") or {}
+
+    @property
+    def one_way(self) -> bool:
+        """Tell whether nothing answers what its load sends: who receives knows what came."""
+        return bool(self.job.get("workload", STREAM.name) == STREAM.name)
+
+    @property
+    def exchanges(self) -> bool:
+        """Tell whether an operation is a request of some size and its answer."""
+        return self.job.get("workload") in EXCHANGES
+
+    @property
+    def answered(self) -> bool:
+        """Tell whether requests are answered on connections that stay: who asks waits, and knows what was lost."""
+        return bool(self.job.get("workload") == REQUEST_RESPONSE.name)
 
     @property
     def measured(self) -> list[Record]:

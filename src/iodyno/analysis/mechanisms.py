@@ -270,12 +270,9 @@ def _own_operations_per_mib(trial: Trial, name: str) -> float | None:
 
 def _own_calls_per_mib(trial: Trial, name: str) -> float:
     """The same where each takes a call of its own at least, so that there were no fewer calls; else 0."""
-    job = trial.hosts[name].manifest.get("job") or {}
-    alone = (
-        job.get("workload") == "stream"
-        and job.get("engine") in _CALL_BY_CALL
-        and job.get("syscalls") in _ONE_A_CALL
-    )
+    host = trial.hosts[name]
+    by_call = host.job.get("engine") in _CALL_BY_CALL and host.job.get("syscalls") in _ONE_A_CALL
+    alone = host.one_way and by_call
     return (_own_operations_per_mib(trial, name) or 0.0) if alone else 0.0
 
 

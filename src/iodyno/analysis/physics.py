@@ -212,8 +212,7 @@ def _sent_and_received(trial: Trial, sender: HostData, receiver: HostData) -> It
         for one, other in (roles, roles[::-1]):
             yield script.moved(trial, one, SENDS), script.moved(trial, other, TAKES)
         return
-    job = sender.manifest.get("job") or {}
-    if job.get("transport") == "udp" and job.get("workload", "stream") != "stream":
+    if sender.job.get("transport") == "udp" and not sender.one_way:
         # The end that asks counts the requests that were answered; those whose answer was lost came all the same.
         return
     sent, received = ((end.manifest.get("result") or {}).get("bytes") for end in (sender, receiver))
@@ -223,7 +222,7 @@ def _sent_and_received(trial: Trial, sender: HostData, receiver: HostData) -> It
 
 def _script(host: HostData) -> Mapping[str, Any]:
     """The script that the host followed, in which either end may write; empty: it followed none."""
-    return (host.manifest.get("job") or {}).get("script") or {}
+    return host.job.get("script") or {}
 
 
 def _speaks(host: HostData, *protocols: str) -> bool:
@@ -262,7 +261,7 @@ def _little(trial: Trial, hello: Mapping[str, Mapping[str, Any]]) -> Iterator[Wa
     if times.time_biased_mean > LITTLE_EDGE * sender.measured_ns:
         return
     clock = (hello.get(sender.name) or {}).get("clock") or {}
-    job = sender.manifest.get("job") or {}
+    job = sender.job
     application_ns = int(job.get("compute_ns") or 0) + int(job.get("think_ns") or 0)
     between_ns = 2 * float(clock.get("read_cost_ns") or 0.0) + application_ns
     in_system = (times.sum_ns + between_ns * times.count) / sender.measured_ns
@@ -458,13 +457,15 @@ def _receive_side(trial: Trial, hello: Mapping[str, Mapping[str, Any]]) -> Itera
     sender takes packets of its own.
     """
     sender, receiver = trial.end("send"), trial.end("receive")
-    job = (sender.manifest.get("job") or {}) if sender else {}
-    if job.get("workload", "stream") != "stream" or job.get("direction", "forward") != "forward":
+    if sender is None or not sender.one_way or sender.job.get("direction", "forward") != "forward":
         return
-    if sender is None or receiver is None or set(sender.cpus) & set(receiver.cpus):
+    if receiver is None or set(sender.cpus) & set(receiver.cpus):
         return
     # Other transports have no packets.
-    if job.get("transport", "tcp") not in ("tcp", "tls", "udp") or trial.settings.get("path") in OWN_KERNEL:
+    if (
+        sender.job.get("transport", "tcp") not in ("tcp", "tls", "udp")
+        or trial.settings.get("path") in OWN_KERNEL
+    ):
         return
     boots = [((hello.get(end.name) or {}).get("host") or {}).get("boot_id") for end in (sender, receiver)]
     shares = receive_shares(trial)

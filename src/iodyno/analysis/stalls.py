@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 from iodyno.analysis import arrivals
 from iodyno.analysis.measured import Measured, missing
 from iodyno.core.warnings import Warning, WarningCode
-from iodyno.core.workload import STREAM
 from iodyno.loads.script.analysis.bytes import operations_of
 
 if TYPE_CHECKING:
@@ -88,7 +87,7 @@ def _ends(trial: Trial) -> list[HostData]:
     if trial.clients:
         return list(trial.clients.values())
     sender = trial.end("send")
-    if sender is not None and _job(sender).get("workload", STREAM.name) != STREAM.name:
+    if sender is not None and not sender.one_way:
         return [sender]
     if trial.direction == "both":
         return [host for host in trial.hosts.values() if host.role in ("send", "receive")]
@@ -102,7 +101,7 @@ def _on_purpose(trial: Trial, found: Sequence[float]) -> bool:
     """
     gap_ns = max(found)
     hosts = [*trial.hosts.values(), *trial.clients.values()]
-    jobs = [_job(host) for host in hosts]
+    jobs = [host.job for host in hosts]
     usual_ns = max(map(_pause_ns, jobs), default=0) + max(map(_wait_ns, hosts), default=0.0)
     often = sum(2 * gap >= gap_ns for gap in found)
     return (
@@ -111,11 +110,6 @@ def _on_purpose(trial: Trial, found: Sequence[float]) -> bool:
         or (arrivals.is_open(trial) and 2 * arrivals.longest_response_ns(trial) < gap_ns)
         or (often > 1 and often > OFTEN * len(found))
     )
-
-
-def _job(host: HostData) -> Mapping[str, Any]:
-    job: Mapping[str, Any] = host.manifest.get("job") or {}
-    return job
 
 
 def _pause_ns(job: Mapping[str, Any]) -> int:

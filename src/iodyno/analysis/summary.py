@@ -186,12 +186,12 @@ def _by_pair(trials: Sequence[Trial], measured: Sequence[Measured]) -> list[Meas
 def _trades(
     dataset: Dataset, points: Sequence[PointSummary], factors: Sequence[FactorLevels]
 ) -> tuple[Trade, ...]:
-    kind = (dataset.experiment.get("workload") or {}).get("kind", "")
+    felt = load_of(dataset.experiment.get("workload")).felt
     levels = {factor.name: factor.levels for factor in factors if factor.varies}
     measured = [(p.levels, p.labels, p.outcomes) for p in points]
-    beside = bystanders_of(dataset.experiment)
+    beside = {name: load_of(its).felt for name, its in bystanders_of(dataset.experiment).items()}
     return tuple(
-        trade for name, its in beside.items() for trade in trades(measured, levels, (kind, its["kind"]), name)
+        trade for name, its in beside.items() for trade in trades(measured, levels, (felt, its), name)
     )
 
 
@@ -509,7 +509,7 @@ def _sockets(dataset: Dataset, finished: Sequence[Trial]) -> list[SocketSummary]
     found: dict[str, SocketSummary] = {}
     for trial in finished:
         for host in trial.hosts.values() if not trial.clients else ():
-            asked = (host.manifest.get("job") or {}).get("socket") or {}
+            asked = host.job.get("socket") or {}
             got = (host.manifest.get("ready") or {}).get("socket") or {}
             options = {name: (asked.get(name), got[name]) for name in got if name != "differing"}
             # Once per host and setting: which of the points had it does not matter.

@@ -13,7 +13,7 @@ from iodyno.analysis.readings import Reading
 from iodyno.analysis.records import Part, Record, parts_together
 from iodyno.core.limiter import Perturbation
 from iodyno.core.warnings import Warning
-from iodyno.core.workload import EXCHANGES, Level
+from iodyno.core.workload import Level
 from iodyno.loads.script.analysis.bytes import operations_of, with_what_was_taken
 
 _ENDED_EARLY = 0.01
@@ -65,20 +65,19 @@ class Trial:
     @property
     def kind(self) -> str:
         """Kind of the workload as the jobs have it; empty where there is none."""
-        jobs = (host.manifest.get("job") or {} for host in self.hosts.values())
+        jobs = (host.job for host in self.hosts.values())
         return next((str(job["workload"]) for job in jobs if "workload" in job), "")
 
     @property
     def response_bytes(self) -> int:
         """Bytes of an answer; 0 where the load asks for none."""
-        jobs = (host.manifest.get("job") or {} for host in self.hosts.values())
-        asks = next((job for job in jobs if job.get("workload") in EXCHANGES), None)
-        return int(asks.get("response_bytes", 0)) if asks else 0
+        asks = (host.job for host in self.hosts.values() if host.exchanges)
+        return max((int(job.get("response_bytes") or 0) for job in asks), default=0)
 
     @property
     def connections(self) -> int:
         """Connections of all senders."""
-        jobs = (host.manifest.get("job") or {} for host in self.hosts.values() if host.role == "send")
+        jobs = (host.job for host in self.hosts.values() if host.role == "send")
         return sum(job.get("connections", 0) for job in jobs) or int(self.settings.get("connections", 1))
 
     def several(self, role: str) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from math import log
 
-from iodyno.analysis.bystander import INSTEAD, WATCHED, Felt, Trade
+from iodyno.analysis.bystander import INSTEAD, Felt, Trade
 from iodyno.analysis.results import CampaignSummary
 from iodyno.core.outcome import BYSTANDER, split_beside
 from iodyno.report.numbers import between
@@ -65,7 +65,7 @@ def bystander_columns(summary: CampaignSummary) -> dict[str, tuple[str, str]]:
 
 def _columns(beside: str, known: Collection[str]) -> dict[str, tuple[str, str]]:
     """Those of one bystander."""
-    felt = dict.fromkeys(name for names in WATCHED.values() for name in names)
+    felt = [name for name in _TITLES if name not in INSTEAD.values()]
     asked = {name if f"{beside}.{name}" in known else INSTEAD.get(name, name): None for name in felt}
     named = {name: f"{beside}.{name}" for name in asked if f"{beside}.{name}" in known}
     if any(name.startswith("latency_from_schedule") for name in named):

@@ -48,7 +48,7 @@ def unsent_messages(view: View, size: float) -> Signal:
 
 def _transports(view: View) -> set[str]:
     """Transports of the load: one, or those of a script's connections."""
-    job = view.sender.manifest.get("job") or {}
+    job = view.sender.job
     if not (script := job.get("script")):
         return {str(job.get("transport", "tcp"))}
     calls = (
@@ -123,7 +123,7 @@ def cwnd_used(view: View) -> Signal:
 
 def send_buffer_used(view: View) -> Signal:
     """Congestion window over the send buffer that was asked for: above 1, the buffer is the smaller of the two."""
-    asked = ((view.sender.manifest.get("job") or {}).get("socket") or {}).get("send_buffer_bytes")
+    asked = (view.sender.job.get("socket") or {}).get("send_buffer_bytes")
     obtained = ((view.sender.manifest.get("ready") or {}).get("socket") or {}).get("send_buffer_bytes")
     return window_over(view, obtained if asked else None)
 

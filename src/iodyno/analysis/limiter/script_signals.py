@@ -56,8 +56,7 @@ def waits_for_answers(view: View) -> Signal:
 
 def blocked_in_sends(view: View) -> Signal:
     """Share of the interval in which a worker slept in calls that send at least; none where it sleeps for answers."""
-    asked = (view.sender.manifest.get("job") or {}).get("workload")
-    if asked == "request_response":
+    if view.sender.answered:
         return signals.nothing(view)
     blocked = signals.blocked(view)
     if not _asked(view):
@@ -104,7 +103,7 @@ def send_buffer_used(view: View) -> Signal:
 
 
 def _asked(view: View) -> _Json:
-    found: _Json = (view.sender.manifest.get("job") or {}).get("script") or {}
+    found: _Json = view.sender.job.get("script") or {}
     return found
 
 

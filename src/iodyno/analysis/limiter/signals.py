@@ -452,7 +452,7 @@ memory_pressure = _pressure("memory")
 
 def io_pressure(view: View) -> Signal:
     """Time in which some task of the machine waited for storage. A load that touches no file is not among those that wait."""
-    if not (view.host.manifest.get("job") or {}).get("script"):
+    if not view.host.job.get("script"):
         return absent("experiment", "the load reads and writes no file")
     return _pressure("io")(view)
 
@@ -466,7 +466,7 @@ def off_exclusion(view: View) -> Signal:
     """Return the distance of the mean number of operations in flight from one (Little's law): 0 where workers exclude each other.
     Of workers that share no lock, it is by chance where one is in flight.
     """
-    if not (view.sender.manifest.get("job") or {}).get("serialised"):
+    if not view.sender.job.get("serialised"):
         return absent("experiment", "the workers share no lock")
     if view.workers < 2:
         return absent("experiment", "one worker has nobody to exclude")
@@ -496,7 +496,7 @@ def all_begun(host: HostData) -> float | None:
 
 def waits_for_answers(view: View) -> Signal:
     """Share of time in which a connection waits for the answer to its one request; only where requests are answered."""
-    if (view.sender.manifest.get("job") or {}).get("workload") != "request_response":
+    if not view.sender.answered:
         return absent("experiment", "no operation waits for an answer: concurrency is no limit")
     return in_call(view)
 

@@ -13,15 +13,18 @@ from iodyno.loads.base.kinds import part
 class Load:
     """Answers of a load between hosts. `rate`: the outcome that is its rate: what it delivers, or does. `first_role`: the role of
     the host that is told of as the sender. `others`: outcomes that it has by another name. `answered`: its clients wait for
-    answers on connections that stay, so that more of them meet a wall.
+    answers on connections that stay, so that more of them meet a wall. `felt`: outcomes that its users feel.
     """
 
     rate = "goodput_bits_per_s"
     first_role = "send"
 
-    def __init__(self, others: Collection[str] = (), *, answered: bool = False) -> None:
+    def __init__(
+        self, others: Collection[str] = (), *, answered: bool = False, felt: Sequence[str] = ()
+    ) -> None:
         self.others = others
         self.answered = answered
+        self.felt = felt
 
     def known(
         self,

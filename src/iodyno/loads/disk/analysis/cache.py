@@ -189,7 +189,7 @@ def _targets(client: HostData) -> list[Mapping[str, Any]]:
 
 def _resident_ratio(client: HostData) -> float | None:
     """Share of the region that was in the page cache when the load began."""
-    disk = (client.manifest.get("job") or {}).get("disk") or {}
+    disk = client.job.get("disk") or {}
     region = (disk.get("region") or {}).get("length_bytes")
     known = [(t["resident_before_bytes"], region or t["size_bytes"]) for t in _targets(client)]
     if not known or any(held is None or not size for held, size in known):

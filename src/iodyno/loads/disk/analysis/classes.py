@@ -64,7 +64,7 @@ def response_time_quantile(trial: Trial, host: str | None = None, *, q: float, n
     """The q-quantile of the response time of a class in ns; of what was completed in the measured window."""
     found = _times(trial, host, name, "response")
     client = of(trial, host)
-    if not found and client is not None and not (client.manifest.get("job") or {}).get("arrivals"):
+    if not found and client is not None and not client.job.get("arrivals"):
         return missing(
             "the loop is closed: operations begin when others end, and nobody says when they were to"
         )

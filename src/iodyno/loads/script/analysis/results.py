@@ -148,7 +148,7 @@ def _script(dataset: Dataset, trials: Sequence[Trial]) -> FoundScript:
     taken = {
         name: [account for trial in trials if (account := _account(trial.hosts[name]))] for name in receivers
     }
-    job = sender.manifest.get("job") or {}
+    job = sender.job
     asked: Sequence[_Json] = (job.get("script") or {}).get("groups", ())
     groups = tuple(
         _group(

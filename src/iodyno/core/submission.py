@@ -8,10 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from iodyno.core.workload import Level
 
 
 @dataclass(frozen=True)
@@ -74,7 +70,7 @@ CLIENTS: Mapping[str, Submission] = {
 """Ways of making calls at the end that asks or sends."""
 
 
-def submission(role: str, settings: Mapping[str, Level]) -> Submission:
+def submission(role: str, settings: Mapping[str, object]) -> Submission:
     """Return how the end with this role makes its calls: by its own word (`client_engine`, ...), else by that of both."""
     ways, word = {"send": (CLIENTS, "client_engine"), "receive": (SERVERS, "server_engine")}.get(
         role, ({}, "")

@@ -37,7 +37,7 @@ from iodyno.strategies.fixed import Fixed
 
 MS = 1_000_000
 WINDOWS = Windows(300 * MS, 1_200 * MS, 50 * MS, 200 * MS)
-pytestmark = [pytest.mark.root, pytest.mark.alone]
+pytestmark = pytest.mark.root
 
 
 class _Foreign(Notes):
@@ -126,6 +126,7 @@ BUCKET = (
 )
 
 
+@pytest.mark.alone
 def test_a_bucket_that_runs_empty_is_told_with_what_it_held(tmp_path: Path) -> None:
     measured(tmp_path, {"burst": {"connections": 1}}, _Foreign("client", BUCKET))
     (folder,) = tmp_path.iterdir()
@@ -195,6 +196,7 @@ OTHERS_WRITES = 'while dd if=/dev/zero of="$1" bs=256k count=4 oflag=direct 2>/d
 """Up to 20 MB/s, past the page cache."""
 
 
+@pytest.mark.alone
 def test_a_program_that_goes_from_cpu_to_cpu_is_what_exchanges_wait_for(tmp_path: Path) -> None:
     """Each of the CPUs idles while it is at another; what waits for it is ready."""
     words = ["rr", "--connections", "16", "--seconds", "1", "--json"]
@@ -245,6 +247,7 @@ def disk_within(group: Path, cwd: Path, *options: str) -> Path:
     return cwd / str(json.loads(ran.stdout)["campaign"])
 
 
+@pytest.mark.alone
 @needs_throttle
 def test_a_disk_that_somebody_else_holds_back_is_named(tmp_path: Path) -> None:
     """What is in flight waits in the control group that the whole command runs in; what others write is not the load's."""
@@ -284,6 +287,7 @@ def test_a_throttle_that_somebody_else_has_set_is_proved_by_changing_it_and_is_a
     }
 
 
+@pytest.mark.alone
 def test_of_datagrams_a_full_link_is_named_and_no_offered_load_of_which_most_is_lost(tmp_path: Path) -> None:
     """In a closed loop, whose sender never waits, and in an open one, which begins all that is due."""
     udp: dict[str, Level] = {"transport": "udp", "size": 1400, "link_rate": 50_000_000}

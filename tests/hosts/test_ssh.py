@@ -326,7 +326,6 @@ define process name=p { thread name=t,memsize=1m {
 """
 
 
-@pytest.mark.alone
 def test_files_of_a_personality_are_made_used_again_checked_and_removed_over_ssh(tmp_path: Path) -> None:
     with ssh_place(tmp_path / "place", 5) as place:
         there = place.home / "data"

@@ -144,6 +144,7 @@ def test_a_bucket_that_runs_empty_is_told_with_what_it_held(tmp_path: Path) -> N
     assert 340 < burst < 400 and 85 < refill < 100 and 0.7 < empty_s < 0.95 and 24 < held < 33
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize(
     ("host", "commands", "connections"),
     [("client", HTB, 3), ("server", TAKES_IN, 1), ("server", HTB.replace("113mbit", "500kbit"), 2)],
@@ -170,6 +171,7 @@ class _Once(_Foreign):
             super().on_trial_start(planned, attempt)
 
 
+@pytest.mark.alone
 def test_a_rate_that_somebody_else_has_set_is_proved_by_changing_it_and_is_as_before(tmp_path: Path) -> None:
     asked = replace(
         experiment("netns", factors=(Factor("connections", (3,)),), windows=Windows(50 * MS, 300 * MS, 50 * MS, 50 * MS)),
@@ -264,6 +266,7 @@ def test_a_disk_that_somebody_else_holds_back_is_named(tmp_path: Path) -> None:
     assert summary.points[0].limiter.name.endswith(".disk"), finding_json(summary.points[0].limiter)
 
 
+@pytest.mark.alone
 @needs_throttle
 def test_a_throttle_that_somebody_else_has_set_is_proved_by_changing_it_and_is_as_before(
     tmp_path: Path,

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.root
 SERVERS = ("packet_v2", "packet_v3", "xdp")
 CLIENTS = ("epoll", "reflector")
 RING_CLIENTS = ("packet_v2", "packet_v3", "xdp")
-SHORT = Windows(100 * MS, 1000 * MS, 50 * MS, 250 * MS)
+SHORT = Windows(50 * MS, 500 * MS, 50 * MS, 125 * MS)
 BRIEF = Windows(50 * MS, 250 * MS, 50 * MS, 250 * MS)
 """For what holds of any trial in which there was a load at all."""
 LONG = Windows(0, 120_000 * MS, 50 * MS, 250 * MS)

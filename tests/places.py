@@ -36,6 +36,8 @@ from iodyno.hosts.access import AgentProgram
 from iodyno.session.locate import find_agent
 from iodyno.session.sent import SentRecord
 
+PROFILE_HZ = Experiment.profile_hz
+"""Of an experiment that says nothing of it."""
 MS = 1_000_000
 SOON_S = 9.0
 """Within which an agent is gone whose lab is: less than the 10 s after which it would give up a lab that is silent."""
@@ -55,9 +57,10 @@ def experiment(
     factors: tuple[Factor, ...] = (Factor("connections", (1, 2)),),
     hosts: Mapping[str, HostSpec] | None = None,
     windows: Windows | None = None,
+    profile_hz: int = 0,
     **settings: Any,
 ) -> Experiment:
-    """Two hosts, short windows, one replicate, no retry."""
+    """Two hosts, short windows, one replicate, no retry. A profile makes each agent read all symbols of the kernel."""
     return Experiment(
         name="test",
         question="",
@@ -67,6 +70,7 @@ def experiment(
         design=DesignSpec(replicates=1),
         windows=windows or Windows(100 * MS, 300 * MS, 50 * MS, 100 * MS),
         limits=Limits(retries=0, background_ns=100 * MS, background_ratio=1.0),
+        profile_hz=profile_hz,
         text="name: test\n",
     )
 

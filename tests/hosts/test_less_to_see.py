@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from places import MS, Meanwhile, carried_out, experiment, namespaces_of, run
+from places import MS, PROFILE_HZ, Meanwhile, carried_out, experiment, namespaces_of, run
 
 from iodyno.analysis.dataset import read_dataset
 from iodyno.analysis.functions import read_profiles
@@ -67,7 +67,9 @@ def behind(prefix: tuple[str, ...], folder: Path) -> AgentProgram:
 
 
 def asked(**settings: Any) -> Experiment:
-    return experiment("local", factors=(Factor("connections", (2,)),), windows=WINDOWS, **settings)
+    return experiment(
+        "local", factors=(Factor("connections", (2,)),), windows=WINDOWS, profile_hz=PROFILE_HZ, **settings
+    )
 
 
 def one_trial(prefix: tuple[str, ...], folder: Path) -> tuple[CampaignSummary, Path]:

@@ -15,7 +15,7 @@ from iodyno.analysis.summary import analyse
 from iodyno.formats.experiment_file import parse_experiment
 from iodyno.report.json import campaign as campaign_json
 
-pytestmark = pytest.mark.root
+pytestmark = [pytest.mark.root, pytest.mark.alone]
 
 FILE = """
 name: placed

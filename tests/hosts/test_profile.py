@@ -9,7 +9,7 @@ from typing import Any
 
 import duckdb
 import pytest
-from places import MS, Notes, experiment, run
+from places import MS, PROFILE_HZ, Notes, experiment, run
 
 from iodyno.core.experiment import Windows
 from iodyno.core.factor import Factor
@@ -20,6 +20,7 @@ ASKED = experiment(
     "netns",
     factors=(Factor("connections", (2,)), Factor("size", (65536,))),
     windows=Windows(200 * MS, 1_000 * MS, 100 * MS, 250 * MS),
+    profile_hz=PROFILE_HZ,
 )
 
 

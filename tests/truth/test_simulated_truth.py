@@ -10,7 +10,7 @@ from pathlib import Path
 
 import duckdb
 import pytest
-from places import MS, experiment, run
+from places import MS, PROFILE_HZ, experiment, run
 
 from iodyno.analysis.dataset import read_dataset
 from iodyno.analysis.summary import analyse
@@ -108,6 +108,7 @@ def test_functions_have_the_shares_that_the_truth_says(exact: bool, tmp_path: Pa
         hosts=hosts,
         factors=(Factor("connections", (10,)), Factor("size", sizes)),
         windows=Windows(0, 10_000 * MS, 0, 1_000 * MS),
+        profile_hz=PROFILE_HZ,
     )
     program = AgentProgram(Path("/nowhere"), "0" * 64, "b")
     folder = asyncio.run(run(asked, tmp_path, program=program)).folder

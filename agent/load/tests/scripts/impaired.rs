@@ -83,7 +83,7 @@ fn a_stream_in_another_order_has_lost_nothing() {
 
 #[test]
 fn an_answer_that_comes_twice_or_to_a_request_that_did_answers_no_other() {
-    // Nothing is lost here: a busy machine may take longer than the usual 100 ms.
+    // Nothing is lost here, however long a busy machine takes.
     let read = FlowOp { timeout_ns: Some(Nanos(10_000 * MS)), ..op(Call::Read, 200) };
     let near = on_one_flow(times(20, vec![op(Call::Write, 100), read]));
     let (near, far, _) = run(&near, |direction, number| match (direction, number) {
@@ -116,12 +116,12 @@ fn what_is_lost_of_requests_is_told_from_what_is_lost_of_answers_and_shifts_neit
 
 #[test]
 fn an_answer_that_comes_after_the_next_request_is_late_for_its_own() {
-    let read = FlowOp { timeout_ns: Some(Nanos(60 * MS)), ..op(Call::Read, 200) };
+    let read = FlowOp { timeout_ns: Some(Nanos(200 * MS)), ..op(Call::Read, 200) };
     let near = on_one_flow(times(12, vec![op(Call::Write, 100), read]));
     // Every answer comes within the time of the request after its own.
     let (near, far, _) = run(&near, |direction, _| match direction {
         Direction::There => vec![AT_ONCE],
-        Direction::Back => vec![Duration::from_millis(90)],
+        Direction::Back => vec![Duration::from_millis(300)],
     });
     assert_eq!(operation(&far, 1, 1).operations, 12);
     let read = operation(&near, 1, 1);

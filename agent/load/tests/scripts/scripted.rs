@@ -71,13 +71,16 @@ pub fn mirror(script: &Script) -> Script {
     other
 }
 
+/// How long a datagram is awaited: a busy machine takes longer than the usual 100 ms to bring one.
+const PATIENCE_MS: u64 = 1_000;
+
 /// A job with this script.
 pub fn job(role: Role, script: Script, load_ms: u64) -> Job<Scripted> {
     let load = Scripted {
         role,
         address: Some("127.0.0.1:0".to_owned()),
         remote_addresses: Vec::new(),
-        response_timeout_ns: Nanos(100 * MS),
+        response_timeout_ns: Nanos(PATIENCE_MS * MS),
         script,
     };
     Job {

@@ -75,7 +75,11 @@ def loop_device(file: Path, size: int = SIZE) -> Iterator[Path]:
     try:
         yield device
     finally:
-        subprocess.run(["losetup", "--detach", str(device)], capture_output=True)
+        # Where it was detached before, it may be another test's by now.
+        backing = Path("/sys/block", device.name, "loop/backing_file")
+        with contextlib.suppress(OSError):
+            if backing.read_text(encoding="utf-8").startswith(os.path.realpath(file)):
+                subprocess.run(["losetup", "--detach", str(device)], capture_output=True)
 
 
 @contextlib.contextmanager

@@ -272,28 +272,25 @@ def network_swept(
     """Return a network at several loads: `what`, population or rate, of the class `swept`."""
     rows = list(zip(solutions, limits, simulated, strict=True))
     return Shown(
-        blocks=lambda: _sweep(solutions, limits, simulated, swept, what),
+        blocks=lambda: _sweep(rows, swept, what),
         values=lambda: {"model": solutions[0].network.name, "rows": [values(*row) for row in rows]},
         rows=lambda: (row for solution, _, found in rows for row in class_rows(solution, found)),
     )
 
 
 def _sweep(
-    solutions: Sequence[Solution],
-    limits: Sequence[Sequence[Bounds]],
-    simulated: Sequence[Sequence[Percentiles]],
-    swept: str,
-    what: str,
+    points: Sequence[tuple[Solution, Sequence[Bounds], Sequence[Percentiles]]], swept: str, what: str
 ) -> Iterator[Block]:
     heads = [what]
-    several = len(solutions[0].classes) > 1
-    for c in solutions[0].classes:
+    first = points[0][0]
+    several = len(first.classes) > 1
+    for c in first.classes:
         of = f"{c.name} " if several else ""
         heads += [f"{of}throughput", f"{of}response"]
     heads += [f"at most ({swept})"]
-    heads += [f"{s.name} busy" for s in solutions[0].stations if s.utilisation_ratio is not None]
+    heads += [f"{s.name} busy" for s in first.stations if s.utilisation_ratio is not None]
     rows = []
-    for solution, of_load in zip(solutions, limits, strict=True):
+    for solution, of_load, _ in points:
         entry = next(c for c in solution.network.classes if c.name == swept)
         row = [str(entry.population) if isinstance(entry, ClosedClass) else rate_text(entry.rate_per_s)]
         for found in solution.classes:
@@ -304,12 +301,13 @@ def _sweep(
             percent_text(s.utilisation_ratio) for s in solution.stations if s.utilisation_ratio is not None
         ]
         rows.append(row)
-    knee = next(b for b in limits[-1] if b.name == swept).saturation_population
-    yield table(f"{solutions[0].network.name}, {what} of {swept}: {method_text(solutions[-1])}", heads, rows)
+    last, of_last, _ = points[-1]
+    knee = next(b for b in of_last if b.name == swept).saturation_population
+    yield table(f"{first.network.name}, {what} of {swept}: {method_text(last)}", heads, rows)
     if knee is not None:
         yield f"N* = {number_text(knee)} jobs of {swept}: from there on, jobs are sure to wait for each other"
-    for note in solutions[-1].notes:
+    for note in last.notes:
         yield f"note: {note}"
-    if every := [found for of_row in simulated for found in of_row]:
-        loads = [row[0] for row, of_row in zip(rows, simulated, strict=True) for _ in of_row]
+    if every := [found for *_, simulated in points for found in simulated]:
+        loads = [row[0] for row, (*_, simulated) in zip(rows, points, strict=True) for _ in simulated]
         yield from percentile_blocks(every, what, loads)

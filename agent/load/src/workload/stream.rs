@@ -13,23 +13,19 @@ use crate::transport::Link;
 use crate::worker::counters::Cell;
 use crate::worker::Worker;
 
-/// chosen: a call with so many bytes or more is a turn of its own: megabytes in many socket buffers do not stay in the
-/// cache between the sender's copy and the receiver's. Measured, Gbit/s with turns, and when each connection goes on until
-/// its socket is full: 64 KiB x 32 1.0 to 1.2 and 0.6 of iperf3; 32 KiB x 32 14.7 and 9.7, x 1000 17.1 and 7.2; 16 KiB x 32
-/// 7.9 and 7.4.
+/// chosen: a call with so many bytes or more is a visit of its own: megabytes in many socket buffers do not stay in the
+/// cache between the sender's copy and the receiver's. Measured, Gbit/s, with one call and until the socket is full: 64 KiB
+/// x 32 23 and 12; 16 KiB x 32 7.9 and 7.4, x 100 13.7 and 10.3, x 300 16.5 and 9.6. Smaller messages go on until the socket
+/// is full, as threads do: only behind what the window or pacing holds back are they joined to large segments; what goes out
+/// at once is a frame of its own, with a timer for the next and a wake-up of the reader. Measured, 1 KiB x 32: 0.6 with
+/// 64 calls, 2.5 with 1024, 2.9 with no bound.
 const LARGE_BYTES: u64 = 16 << 10;
-/// chosen: bytes of smaller messages that one visit sends; mostly it ends before, when the socket's buffer is full. Measured,
-/// 1 KiB x 32: 0.8 of iperf3 with 64 KiB, 2.2 with 1 MiB; 8 KiB x 100, Gbit/s: 1.5 with 8 KiB, 3.1 with 128 KiB, 5.3 with
-/// 1 MiB, 7.6 with 4 MiB. Only behind what the window or pacing holds back are small messages joined to large segments; what
-/// goes out at once is a frame of its own, with a timer for the next and a wake-up of the reader.
-const VISIT_BYTES: u64 = 4 << 20;
-/// chosen: least bytes of a visit, and bytes of a round over all connections of a worker, which shortens the
-/// visits where there are many connections: each of 6000 has its turn about twice in a second. Measured, 8 KiB x 1000,
-/// Gbit/s: 2.9 with rounds of 64 MiB, 5.7 with these.
-const LEAST_VISIT_BYTES: u64 = 64 << 10;
-const ROUND_BYTES: u64 = 512 << 20;
-/// chosen: most calls of a visit: a millisecond or so, also with the smallest messages.
-const MOST_CALLS: u64 = 1024;
+/// chosen: where a round over all connections of a worker moves so many bytes, a call of a page or more is a visit of its own,
+/// too: a round then lasts longer than what holds back the next frame of a connection, so that no timer is set and the reader
+/// does not sleep. Measured likewise: 8 KiB x 128 6.6 and 9.7, x 300 10.9 and 9.2, x 1000 13.1 and 7.0; 4 KiB x 1000 7.3 and
+/// 6.5, x 3000 7.3 and 4.3; 1 KiB x 1000 0.9 and 2.2.
+const LARGE_ROUND_BYTES: u64 = 2 << 20;
+const PAGE_BYTES: u64 = 4 << 10;
 /// chosen: reads of one visit. Measured: 2 and 8 are alike.
 const VISIT_READS: u32 = 2;
 
@@ -125,11 +121,12 @@ impl Activity for Transmit {
     }
 
     fn calls_per_visit(&self, connections: usize) -> u32 {
-        if self.call_bytes >= LARGE_BYTES {
-            return 1;
+        let fills_a_round =
+            self.call_bytes >= PAGE_BYTES && self.call_bytes * connections as u64 >= LARGE_ROUND_BYTES;
+        match self.call_bytes >= LARGE_BYTES || fills_a_round {
+            true => 1,
+            false => u32::MAX,
         }
-        let bytes = (ROUND_BYTES / connections.max(1) as u64).clamp(LEAST_VISIT_BYTES, VISIT_BYTES);
-        (bytes / self.call_bytes).min(MOST_CALLS) as u32
     }
 
     #[inline]

@@ -64,8 +64,8 @@ def command(
 
     Sends from this machine to HOST; without it, between two network namespaces of this
     machine (as root) or over loopback (otherwise). Without --size, messages have 64 KiB, over UDP 1400 bytes;
-    without --engine, it is epoll; of less than 8 connections with 64 KiB and more round_robin; and threads where
-    those cannot be. Prints
+    without --engine, it is epoll; of 2 to 7 connections with 64 KiB and more round_robin; and threads where those
+    cannot be. Prints
     rate and cost with their 95 % intervals: over the trials with --repeat, else over the intervals of the one trial.
     Names what limits the rate; with --prove it changes that a little in extra trials, and says by how much the rate
     follows. What was measured stays in a campaign's folder, with the experiment file that runs it again.

@@ -40,7 +40,8 @@ fn mesh(of: &Job<Network>, senders: usize, receivers: usize) -> (Vec<Finished>, 
         .collect();
     let sending: Vec<_> = dialling.into_iter().map(|thread| thread.join().unwrap()).collect();
     let receiving: Vec<_> = accepting.into_iter().map(|thread| thread.join().unwrap()).collect();
-    let start = clock::monotonic().plus(Nanos(30 * MS));
+    // All of them are armed by then, on a busy machine too.
+    let start = clock::monotonic().plus(Nanos(200 * MS));
     let receiving: Vec<_> = receiving.into_iter().map(|prepared| prepared.arm(start)).collect();
     let sending: Vec<_> = sending.into_iter().map(|prepared| prepared.arm(start)).collect();
     let sent = sending.into_iter().map(iodyno_load::Running::join).collect();
@@ -60,7 +61,7 @@ fn what_all_senders_sent_is_what_all_receivers_got_on_every_connection() {
         (Transport::Udp, Engine::Epoll, TrafficKind::RequestResponse),
     ] {
         for (senders, receivers) in [(3, 1), (1, 3), (2, 2)] {
-            let of = with(job(Role::Send, engine, EACH, 4_000, 100), |job| {
+            let of = with(job(Role::Send, engine, EACH, 4_000, 200), |job| {
                 job.load.transport = transport;
                 job.load.traffic = kind.into();
                 if transport == Transport::Udp {

@@ -103,7 +103,7 @@ def command(
     next time, as large as it is without --size. One that iodyno did not make is read as it is and never written, and a
     device that holds anything is refused, without --destroy PATH. With --rate, operations are due at their own times
     whether or not others are complete (an open loop), and the response time counts from when an operation was due. In a
-    closed loop with a queue depth of 16 and more, completions are taken four at a time, without --batch. Prints rate,
+    closed loop with --direct and a queue depth of 16 and more, --batch is a quarter of that, if not asked for. Prints rate,
     times and cost with their 95 % intervals. Names what limits the rate; with --prove it changes that a little in extra
     trials, and says by how much the rate follows.
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from made_grids import counted, drawn, linear, logarithmic
 
@@ -251,6 +251,20 @@ def test_whole_microseconds_are_no_modes() -> None:
     assert len(find_modes(*_counts(grid)).found) == 1
     two = [(at, value if chance.random() < 0.5 else value + 20_000) for at, value in values]
     assert len(find_modes(*_counts(counted(two, logarithmic(1000, 80_000, 120), 10))).found) == 2
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 1), st.integers(1, 50)), min_size=1, max_size=30),
+    st.sampled_from((0, 1)),
+)
+@example([(1, 50), (1, 1), (1, 1), (1, 1), (0, 1), (1, 2), (1, 1), (0, 1)], 1)
+def test_resolutions_of_rows_at_small_whole_numbers_are_numbers(
+    rows: list[tuple[int, int]], least: int
+) -> None:
+    """A lowest value of 1 may be one that was rounded up from next to nothing."""
+    edges = tuple(itertools.accumulate((width for _, width in rows), initial=least))
+    for found in resolutions_of([count for count, _ in rows], edges):
+        assert all(math.isfinite(found.border(edge)) for edge in edges)
 
 
 def test_a_mode_that_moves_is_followed_and_one_that_stays_is_not() -> None:

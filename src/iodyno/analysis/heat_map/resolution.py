@@ -203,10 +203,11 @@ def _by_any_step(rows: Sequence[Row]) -> Iterator[Resolution]:
                 return
         elif bisect_left(widths, longest / 2) < telling:
             return
-        least, greatest = (low - 1) / multiple, (high + 1) / multiple
+        # Each value may have been rounded to a whole number: a lowest one of 1 leaves the step without a lower bound.
+        least, greatest = max(0.0, low - 1) / multiple, (high + 1) / multiple
         for a, b in others:
-            # Each value may have been rounded to a whole number.
-            first, last = math.ceil((a - 1) / greatest), math.floor((b + 1) / least)
+            first = math.ceil((a - 1) / greatest)
+            last = math.floor((b + 1) / least) if least > 0 else math.inf
             if first > last:
                 break
             if first == last:

@@ -15,7 +15,7 @@ from ruamel.yaml import YAML
 from iodyno.cli.init import STARTER
 from iodyno.core.access import ACCESSES
 from iodyno.core.errors import ExperimentError
-from iodyno.core.experiment import Experiment, HostSpec, Windows
+from iodyno.core.experiment import Experiment, HostSpec
 from iodyno.core.workload import STREAM
 from iodyno.formats.experiment_file import (
     experiment_schema,
@@ -53,7 +53,6 @@ def test_the_source_s_study_is_read_with_windows_and_connections_crossed() -> No
     size = next(factor for factor in experiment.factors if factor.name == "size")
     assert size.levels == (65536, 8192, 1024)
     assert experiment.workload.settings == {"engine": "threads"}
-    assert experiment.windows == Windows()
     assert experiment.design.seed == 20081217
     assert experiment.text == (ROOT / "studies" / "tcp-transmit.yaml").read_text()
 

@@ -118,8 +118,7 @@ fn a_reader_that_thinks_slows_the_sender_down_and_still_reads_everything() {
         assert_eq!(sent.totals.connection_bytes, received.totals.connection_bytes, "{engine:?}");
         assert_eq!(received.totals.connections_lost, 0, "{engine:?}: {:?}", received.totals.lost_reason);
         assert!(received.totals.think_ns.0 > 1_000 * MS, "{engine:?}: {:?}", received.totals.think_ns);
-        // The sender waits for the reader most of the time: two connections, a second. A wait that the stop ends is not counted;
-        // where a window's update is lost it lasts as long as TCP's timer.
+        // The sender waits for the reader most of the time: two connections, a second. A wait that the stop ends is not counted.
         assert!(service_ns(&sent) > 1_000 * MS, "{engine:?}: {}", service_ns(&sent));
     }
 }

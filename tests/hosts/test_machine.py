@@ -308,4 +308,5 @@ def test_pages_of_another_node_are_those_that_a_program_was_given_from_there(
         beside, _ = remote()
     finally:
         machine.said(f"echo 1 >{group}/cgroup.kill; until rmdir {group}; do sleep 0.1; done")
-    assert calm < 0.2 and beside > 0.7, (calm, beside)
+    # Without that program a second hands out some sixty pages, of which others' take a share of the other node.
+    assert calm < 0.5 and beside > 0.7, (calm, beside)

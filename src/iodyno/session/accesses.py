@@ -360,9 +360,17 @@ def _divided(
 
 def shared_cpus(names: Sequence[str], cpus: Cpus) -> Warning:
     """The warning about hosts that share CPUs."""
-    held = ", ".join(f"{name}: {', '.join(map(str, cpus[name]))}" for name in names)
+    users: dict[tuple[int, ...], list[str]] = {}
+    for name in names:
+        users.setdefault(tuple(cpus[name]), []).append(name)
+    held = "; ".join(f"{', '.join(map(str, each))}: {_few(users[each])}" for each in users)
     return Warning(
         WarningCode.SHARED_CPUS,
         f"hosts on one machine share CPUs ({held}): they slow each other down, and what each costs cannot be told",
-        ", ".join(f"host {name}" for name in names),
+        f"host {_few(names)}",
     )
+
+
+def _few(names: Sequence[str]) -> str:
+    """A few names; of many the first and how many others there are."""
+    return ", ".join(names) if len(names) < 4 else f"{names[0]} and {len(names) - 1} others"

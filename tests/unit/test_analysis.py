@@ -425,7 +425,7 @@ def test_fewer_bytes_on_the_wire_than_delivered(tmp_path: Path) -> None:
 
 def test_hosts_that_share_cpus_are_told(tmp_path: Path) -> None:
     summary = campaign(tmp_path, layout=Layout(cpus={"client": (0, 1), "server": (1, 2)}))
-    assert any("share CPU 1" in warning.text for warning in summary.warnings)
+    assert any("share CPUs (0, 1: client; 1, 2: server)" in warning.text for warning in summary.warnings)
 
 
 def test_sampled_split_has_its_standard_error(tmp_path: Path) -> None:

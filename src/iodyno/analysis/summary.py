@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import combinations
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -44,7 +45,7 @@ from iodyno.core.experiment import stored_ends
 from iodyno.core.limiter import Finding, Verdict
 from iodyno.core.metric_source import names_of, outcome_kinds
 from iodyno.core.outcome import OUTCOMES, Estimate, bystanders_of
-from iodyno.core.warnings import Warning, WarningCode
+from iodyno.core.warnings import Warning, WarningCode, shared_cpus
 from iodyno.loads.base.analysis import load_of
 from iodyno.loads.disk.analysis import targets
 from iodyno.loads.files.analysis.flowops import programs_of
@@ -415,14 +416,14 @@ def _host_warnings(
         found.append(Warning(WarningCode.BACKGROUND, text, f"background {' and '.join(damaged)}"))
     cpus = {host.name: host.cpus for trial in finished for host in trial.hosts.values()}
     boots = {name: (said.get("host") or {}).get("boot_id") for name, said in hello.items()}
-    names = list(cpus)
-    for position, one in enumerate(names):
-        for other in names[position + 1 :]:
-            both = sorted(set(cpus[one]) & set(cpus[other]))
-            if both and boots[one] is not None and boots[one] == boots[other]:
-                listed = ", ".join(map(str, both))
-                text = f"{one} and {other} share CPU {listed}: the cost of each is the cost of both ends"
-                found.append(Warning(WarningCode.SHARED_CPUS, text, f"{one}, {other}"))
+    sharing: dict[str, dict[str, None]] = defaultdict(dict)
+    for one, other in combinations(cpus, 2):
+        boot = boots[one]
+        if boot is not None and boot == boots[other] and set(cpus[one]) & set(cpus[other]):
+            sharing[boot].update({one: None, other: None})
+    # A lab that divides the CPUs has said it before.
+    if not any(warning.code is WarningCode.SHARED_CPUS for warning in dataset.warnings):
+        found += [shared_cpus(tuple(hosts), cpus) for hosts in sharing.values()]
     if basis.without_others:
         text = f"{basis.without_others}; cost is that of the load's own tasks and of interrupts"
         found.append(Warning(WarningCode.BACKGROUND, text))

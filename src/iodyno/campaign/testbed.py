@@ -15,7 +15,7 @@ from iodyno.campaign.tunables import TestbedTunables
 from iodyno.core.errors import AccessError, IodynoError, PreflightError, TrialError
 from iodyno.core.experiment import Experiment, HostSpec
 from iodyno.core.volume import VolumeKind
-from iodyno.core.warnings import Warning, WarningCode
+from iodyno.core.warnings import Warning, WarningCode, shared_cpus
 from iodyno.core.workload import Level
 from iodyno.hosts.access import Access, AgentProgram, Reached, cpus_here
 from iodyno.hosts.local import LocalAccess
@@ -453,7 +453,7 @@ class Testbed:
             divided, shared = accesses.divide_cpus(allowed, asked, self._groups)
             self.cpus |= divided
             if shared and not any(warning.code == "shared_cpus" for warning in self.hosts.warnings):
-                self.hosts.warnings.append(accesses.shared_cpus(shared, divided))
+                self.hosts.warnings.append(shared_cpus(shared, divided))
 
 
 def _check_cpus(spec: HostSpec, have: Iterable[int]) -> None:

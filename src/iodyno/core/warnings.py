@@ -91,6 +91,24 @@ class Warning:
         return self.text if named else f"{self.where}: {self.text}"
 
 
+def shared_cpus(hosts: Sequence[str], cpus: Mapping[str, Sequence[int]]) -> Warning:
+    """Return the warning about hosts that share CPUs.
+
+    >>> shared_cpus(["a", "b"], {"a": [0, 1], "b": [0, 1]}).text.split(": they")[0]
+    'hosts on one machine share CPUs (0, 1: a, b)'
+    """
+    users: dict[tuple[int, ...], list[str]] = {}
+    for host in hosts:
+        users.setdefault(tuple(cpus[host]), []).append(host)
+    held = "; ".join(f"{', '.join(map(str, each))}: {_few(users[each])}" for each in users)
+    text = f"hosts on one machine share CPUs ({held}): they slow each other down, and what each costs cannot be told"
+    return Warning(WarningCode.SHARED_CPUS, text, f"host {_few(hosts)}")
+
+
+def _few(names: Sequence[str]) -> str:
+    return ", ".join(names) if len(names) < 4 else f"{names[0]} and {len(names) - 1} others"
+
+
 def of_hosts(warnings: Sequence[Warning]) -> list[Warning]:
     """The same, each that several hosts have alike told once, with the first and the last of them.
 

@@ -17,7 +17,7 @@ from typing import Any
 from iodyno.core.access import ACCESSES, HOST_NAME
 from iodyno.core.errors import AccessError, ExperimentError
 from iodyno.core.experiment import HostSpec
-from iodyno.core.warnings import Warning, WarningCode
+from iodyno.core.warnings import Warning, WarningCode, shared_cpus
 from iodyno.core.workload import Level
 from iodyno.hosts.access import LAB_CPUS, Access
 from iodyno.hosts.local import LocalAccess
@@ -356,21 +356,3 @@ def _divided(
     if not part:
         return [(each, cpus) for each in among]
     return [(each, cpus[number * part : (number + 1) * part]) for number, each in enumerate(among)]
-
-
-def shared_cpus(names: Sequence[str], cpus: Cpus) -> Warning:
-    """The warning about hosts that share CPUs."""
-    users: dict[tuple[int, ...], list[str]] = {}
-    for name in names:
-        users.setdefault(tuple(cpus[name]), []).append(name)
-    held = "; ".join(f"{', '.join(map(str, each))}: {_few(users[each])}" for each in users)
-    return Warning(
-        WarningCode.SHARED_CPUS,
-        f"hosts on one machine share CPUs ({held}): they slow each other down, and what each costs cannot be told",
-        f"host {_few(names)}",
-    )
-
-
-def _few(names: Sequence[str]) -> str:
-    """A few names; of many the first and how many others there are."""
-    return ", ".join(names) if len(names) < 4 else f"{names[0]} and {len(names) - 1} others"

@@ -14,7 +14,7 @@ from pathlib import Path
 from iodyno.core.errors import AccessError, ExperimentError
 from iodyno.core.experiment import HostSpec
 from iodyno.core.path import PATHS
-from iodyno.core.warnings import Warning, WarningCode
+from iodyno.core.warnings import Warning, WarningCode, shared_cpus
 from iodyno.hosts import guest, sandbox
 from iodyno.hosts.access import LAB_CPUS, Access
 from iodyno.hosts.guest import GuestAccess, GuestLink
@@ -25,7 +25,7 @@ from iodyno.paths.guest import GuestPath, GuestsPath
 from iodyno.paths.loopback import LoopbackPath
 from iodyno.paths.tap import TapPath
 from iodyno.paths.veth import NamespacePath, VethPath
-from iodyno.session.accesses import Cpus, OpenHosts, divide_cpus, shared_cpus
+from iodyno.session.accesses import Cpus, OpenHosts, divide_cpus
 
 _HERE = ("local", "netns")
 

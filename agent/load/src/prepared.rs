@@ -12,6 +12,7 @@ use iodyno_core::units::Nanos;
 use iodyno_sys::lock::locked;
 use iodyno_sys::open_sockets::OpenSockets;
 use iodyno_sys::socket::{self, Direction};
+use iodyno_sys::tcp_info;
 
 use crate::error::LoadError;
 use crate::worker::counters::{Meter, Totals};
@@ -69,6 +70,15 @@ fn end(work: &dyn Work, state: State) {
         let _ = socket::shutdown(socket.as_fd(), Direction::Both);
     }
     work.shared().cancel.ring();
+}
+
+/// Bytes that each has moved, as the kernel has them; 0 where that is not TCP.
+fn moved(sockets: &[OwnedFd]) -> Vec<u64> {
+    let of = |socket: &OwnedFd| {
+        let info = tcp_info::read(socket.as_raw_fd()).ok()?;
+        Some(info.bytes_acked()? + info.bytes_received()?)
+    };
+    sockets.iter().map(|socket| of(socket).unwrap_or(0)).collect()
 }
 
 /// The threads of a load. When dropped, it is stopped and the threads have ended.
@@ -196,11 +206,16 @@ fn supervise(work: &dyn Work, workers: Vec<JoinHandle<()>>) {
     workers.iter().for_each(|worker| worker.thread().unpark());
     let grace = GRACE.plus(Nanos(GRACE_PER_WORKER_NS * workers.len() as u64));
     let due = start.plus(shared.load_ns);
-    shared.cancel.wait(Some(due.plus(grace)), || shared.all_finished());
+    let rested = || shared.all_finished();
+    shared.cancel.wait(Some(due.plus(Nanos(grace.0 / 2))), rested);
+    let before = if rested() { Vec::new() } else { moved(work.sockets()) };
+    shared.cancel.wait(Some(due.plus(grace)), rested);
     if shared.cancel.is_cancelled() {
         end(work, State::Stopped);
-    } else if !shared.all_finished() {
-        end(work, State::GaveUp);
+    } else if !rested() {
+        // A congestion control that learnt a low rate beside others keeps to it, and may have megabytes left to send.
+        let moves = before.iter().zip(moved(work.sockets())).any(|(then, now)| now > *then);
+        end(work, if moves { State::Stopped } else { State::GaveUp });
     }
     join(workers);
 }

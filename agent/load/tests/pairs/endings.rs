@@ -5,8 +5,9 @@ use std::time::{Duration, Instant};
 
 use crate::pair::{job, prepare, stream_engines, MS};
 use iodyno_core::network::{Engine, Role};
+use iodyno_core::socket_options::SocketNumber;
 use iodyno_core::units::{Bytes, Nanos};
-use iodyno_load::{Cancel, Prepared};
+use iodyno_load::{Cancel, Prepared, Totals};
 use iodyno_sys::clock;
 
 const LONG_MS: u64 = 20_000;
@@ -87,6 +88,7 @@ fn what_does_not_come_to_rest_is_given_up_and_counted() {
         for engine in stream_engines() {
             scope.spawn(move || unread_sender_is_given_up(engine));
             scope.spawn(move || receiver_of_nothing_is_given_up(engine));
+            scope.spawn(move || what_still_moves_is_not_lost(engine));
         }
     });
 }
@@ -117,4 +119,19 @@ fn receiver_of_nothing_is_given_up(engine: Engine) {
     assert_eq!(received.totals.bytes, 0);
     assert_eq!(received.first_operation_ns, None);
     drop(sender);
+}
+
+fn what_still_moves_is_not_lost(engine: Engine) {
+    // Its socket has a minute's bytes when the load stops.
+    let mut sender = job(Role::Send, engine, 3, 8_000_000, 100);
+    sender.load.socket.numbers.insert(SocketNumber::PacingRate, 800_000);
+    let (sender, receiver) =
+        prepare(&sender, &job(Role::Receive, engine, 3, 1_000, 100), &Cancel::default()).unwrap();
+    let begun = Instant::now();
+    let (receiving, sending) = (receiver.arm(now()), sender.arm(now()));
+    let (sent, received) = (sending.join(), receiving.join());
+    assert!(begun.elapsed() < HUNG, "{engine:?}");
+    let lost = |totals: &Totals| (totals.connections_lost, totals.lost_reason.clone());
+    assert_eq!((lost(&sent.totals), lost(&received.totals)), ((0, None), (0, None)), "{engine:?}");
+    assert!((1..3 * 2_000_000).contains(&received.totals.bytes), "{}", received.totals.bytes);
 }

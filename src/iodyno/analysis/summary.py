@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -421,9 +422,10 @@ def _host_warnings(
         boot = boots[one]
         if boot is not None and boot == boots[other] and set(cpus[one]) & set(cpus[other]):
             sharing[boot].update({one: None, other: None})
-    # A lab that divides the CPUs has said it before.
-    if not any(warning.code is WarningCode.SHARED_CPUS for warning in dataset.warnings):
-        found += [shared_cpus(tuple(hosts), cpus) for hosts in sharing.values()]
+    # A lab that divides the CPUs of a machine has said it before.
+    said = " ".join(each.text for each in dataset.warnings if each.code is WarningCode.SHARED_CPUS)
+    told = set(re.findall(r"[\w.-]+", said))
+    found += [shared_cpus(tuple(hosts), cpus) for hosts in sharing.values() if not told & set(hosts)]
     if basis.without_others:
         text = f"{basis.without_others}; cost is that of the load's own tasks and of interrupts"
         found.append(Warning(WarningCode.BACKGROUND, text))

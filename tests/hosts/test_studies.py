@@ -267,12 +267,11 @@ def test_request_cost(tmp_path: Path) -> None:
         offered = point["outcomes"]["offered_operations_per_s"]["estimate"]
         # 300 arrivals at the least: 6 % of standard error, four of those.
         assert offered == pytest.approx(point["levels"]["rate"], rel=0.25)
-    # A busy machine may keep all answers of a point beyond the timeout, which is two thirds of its time; of TCP that is void.
-    assert all(
-        point["outcomes"]["operations_per_s"]["estimate"]
-        for point in points
-        if point["finished"] and point["levels"]["transport"] == "tcp"
-    )
+    # A busy machine may keep all answers of a point beyond the timeout, which is two thirds of its time.
+    carried = {
+        point["levels"]["transport"] for point in points if point["outcomes"]["operations_per_s"]["estimate"]
+    }
+    assert carried == {point["levels"]["transport"] for point in points if point["finished"]}
 
 
 def test_protocol_cost(tmp_path: Path) -> None:

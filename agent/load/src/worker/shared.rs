@@ -24,7 +24,7 @@ const MOST_SCRATCHES: usize = 16;
 pub(crate) enum State {
     /// As planned.
     Going,
-    /// Ended on somebody's word: what breaks now was broken on purpose.
+    /// Ended on somebody's word, or while it still sent what was left: what breaks now was broken on purpose.
     Stopped,
     /// Ended because it did not come to rest.
     GaveUp,

@@ -316,6 +316,15 @@ PLANTS: tuple[Plant, ...] = (
         storage=True,
     ),
     _plant(
+        "concurrency",
+        {"syscalls": "pread", "workers": 1, "read": 0, "direct": False, "sync": "fdatasync"},
+        _levels("device_delay", 2 * MS, 10 * MS),
+        [{"device_delay": MS}, {"device_delay": 5 * MS}, {"device_delay": 20 * MS, "sync": "fsync"}],
+        workload="disk",
+        storage=True,
+        name="concurrency-durable",
+    ),
+    _plant(
         "client.application",
         {"syscalls": "pread"},
         [{"think": 2 * MS, "workers": 1}, {"think": 10 * MS, "workers": 8}],

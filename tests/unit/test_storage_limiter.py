@@ -7,13 +7,14 @@ from types import SimpleNamespace
 
 import pytest
 
+from iodyno.analysis.histogram import Histogram
 from iodyno.analysis.host_data import ClassCounts, HostData
 from iodyno.analysis.limiter import storage_waits
 from iodyno.analysis.limiter.elasticity import proof_by_design
 from iodyno.analysis.limiter.signals import Signal, View, absent
 from iodyno.analysis.limiter.storage_rules import ALONE, RULES_OF_STORAGE
 from iodyno.analysis.limiter.storage_signals import device_limit_used
-from iodyno.analysis.limiter.verdict import of_point, of_signals
+from iodyno.analysis.limiter.verdict import of_point, of_signals, service_time
 from iodyno.analysis.observer import cost_ratio
 from iodyno.analysis.readings import Reading
 from iodyno.analysis.records import Record
@@ -243,6 +244,21 @@ def test_a_queue_has_room_in_as_many_hardware_queues_as_there_are_threads() -> N
     view.host.manifest["ready"] = {"workers": 2}  # type: ignore[index]
     assert [*storage_waits.queue_room(view).values.values()] == [16.0]
     assert [*storage_waits.queue_filled(view).values.values()] == pytest.approx([0.75])
+
+
+@pytest.mark.parametrize("durable", ["fsync", "fdatasync", "msync"])
+def test_who_waits_until_a_write_is_durable_has_it_in_flight(durable: str) -> None:
+    """Writes of 2 ms and 78 ms of making them durable, one after the other: there is one in flight for 80 of 100 ms."""
+    view = made_view({"workers": 1, "queue_depth": 1, "sync": durable}, disks=[{}] * 4)
+    view.host.histograms = {n: Histogram(1, 2 * 10**6, (1,), (1,)) for n in range(4)}
+    view.host.more_histograms = {f"io.{durable}": {n: Histogram(1, 78 * 10**6, (1,), (1,)) for n in range(4)}}
+    view.host.classes = {name: {n: ClassCounts(0, 1, 0) for n in range(4)} for name in ("write", durable)}
+    view = replace(view, trial=replace(view.trial, clients={"client": view.host}))
+    assert [*storage_waits.allowed_in_flight(view).values.values()] == pytest.approx([0.8] * 4)
+    assert service_time([view.trial]) == pytest.approx(80 * 10**6)
+    # All operations of a file program hold those already.
+    view.host.classes["append-1"] = {}
+    assert service_time([view.trial]) == pytest.approx(2 * 10**6)
 
 
 def at_depth(depth: int, block: int, per_s: float) -> Trial:

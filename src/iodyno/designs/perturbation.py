@@ -49,7 +49,7 @@ class Suspicion:
 
     `cpus`: the CPU time that the agent of each host could have there, in CPUs: what it took and what idled. `devices`: the
     operations per second that the device under each host's target could do there: what it did over the share of time in
-    which it was busy. `service_ns`: the mean time of an operation there.
+    which it was busy. `service_ns`: for how long an operation keeps its place in the loop there.
     """
 
     point: Point

@@ -87,8 +87,7 @@ def in_device(view: View) -> Signal:
         own = {index: rate for index, rate in own.items() if rate <= _OTHERS_FROM * moved}
     if 2 * len(own) < len(at_device.values) or fmean(own.values()) < moved / _OTHERS_FROM:
         return absent(devices.SENSOR, "what the load moves is not what the device moves")
-    done, time_ns = classes.operations_per_s(view.trial).value, classes.service_time_mean(view.trial).value
-    in_flight = done * time_ns / 1e9 if done and time_ns else None
+    in_flight = classes.in_flight(view.trial)
     ratio = fmean(in_flight_at_device.values[index] for index in own) / in_flight if in_flight else None
     return signals.of_window(view.host, ratio, f"{devices.SENSOR}, records", "nothing was in flight")
 

@@ -10,18 +10,11 @@ from iodyno.analysis.limiter import signals, storage_signals
 from iodyno.analysis.limiter.signals import Signal, View, absent
 from iodyno.analysis.readings import Reading
 from iodyno.analysis.token_bucket import token_bucket
-from iodyno.analysis.trial import Trial
 from iodyno.loads.disk.analysis import block_times, classes, devices
 
 _LIMITS = "cgroup_disk"
 _WRITEBACK = "writeback"
 _SLOTS = "nfs_slots"
-
-
-def in_flight(trial: Trial) -> float | None:
-    """Operations that the load has in flight on average (Little's law); None: none was completed."""
-    done, time_ns = classes.operations_per_s(trial).value, classes.service_time_mean(trial).value
-    return done * time_ns / 1e9 if done and time_ns else None
 
 
 def allowed_in_flight(view: View) -> Signal:
@@ -31,7 +24,7 @@ def allowed_in_flight(view: View) -> Signal:
     allowed = storage_signals.queue_depth(view)
     if not allowed.values:
         return allowed
-    found, each = in_flight(view.trial), next(iter(allowed.values.values()))
+    found, each = classes.in_flight(view.trial), next(iter(allowed.values.values()))
     ratio = found / each / len(view.trial.clients) if found else None
     return signals.of_window(view.host, ratio, "records", "no operation was completed")
 
@@ -87,7 +80,7 @@ def queue_filled(view: View) -> Signal:
 
 def queue_short(view: View) -> Signal:
     """Room of the disk's queue over what the load has in flight."""
-    room, found = _room(view, "disk.queue_limit"), in_flight(view.trial)
+    room, found = _room(view, "disk.queue_limit"), classes.in_flight(view.trial)
     ratio = room / found if room and found else None
     return signals.of_window(view.host, ratio, devices.SENSOR, _NO_ROOM)
 

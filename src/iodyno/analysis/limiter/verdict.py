@@ -345,6 +345,14 @@ def device_capacities(trials: Sequence[Trial]) -> Mapping[str, float]:
 
 
 def service_time(trials: Sequence[Trial]) -> float | None:
-    """Mean time in nanoseconds of an operation of a load on storage, mean over the trials; None: there is none."""
-    known = [found for trial in trials if trial.clients and (found := classes.service_time_mean(trial).value)]
+    """Time in nanoseconds for which an operation of a load on storage keeps its place in the loop, with what makes it durable
+    (Little's law), mean over the trials; None: there is none.
+    """
+    known = [
+        1e9 * found / done
+        for trial in trials
+        if trial.clients
+        and (found := classes.in_flight(trial))
+        and (done := classes.operations_per_s(trial).value)
+    ]
     return fmean(known) if known else None

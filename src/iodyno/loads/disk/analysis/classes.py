@@ -18,6 +18,9 @@ LEAST_BEYOND = 10
 """Values beyond a quantile, or it is just the largest one seen (chosen, as for writes of a network)."""
 _NAMES = {"fsync": ("fsync", "fdatasync", "msync")}
 """The classes of the agent that one outcome is of, where it is not one of the same name."""
+_BESIDE = ("fsync", "truncate")
+"""Classes that are not among all operations of a load on blocks, which are reads and writes; of a file program every one is."""
+_OF_BLOCKS = {"read", "write", "truncate", *_NAMES["fsync"]}
 
 
 def of(trial: Trial, host: str | None) -> HostData | None:
@@ -51,6 +54,18 @@ def service_time_mean(trial: Trial, host: str | None = None, *, name: str | None
     """Mean service time in ns; exact, from sums and counts."""
     found = _times(trial, host, name, "io")
     return total_ratio([(float(h.sum_ns), float(h.count)) for h in found], nothing=_nothing(name))
+
+
+def in_flight(trial: Trial) -> float | None:
+    """Operations that the load has in flight on average (Little's law), those that make writes durable among them; None: none was
+    completed."""
+    client = trial.end("send")
+    more = _BESIDE if client and client.classes.keys() <= _OF_BLOCKS else ()
+    parts = [
+        (operations_per_s(trial, name=name).value, service_time_mean(trial, name=name).value)
+        for name in (None, *more)
+    ]
+    return sum(done * time_ns for done, time_ns in parts if done and time_ns) / 1e9 or None
 
 
 def service_time_quantile(

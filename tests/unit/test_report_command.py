@@ -259,7 +259,11 @@ def test_quantities(value: float | None, unit: str, name: str, shown: str) -> No
 @pytest.mark.parametrize("value", [0.31, 4.2, -0.31, 3e-7])
 def test_nothing_but_nought_is_shown_as_nought(value: float) -> None:
     low, high = value - abs(value) / 2, 960.0
-    assert float(digits(value, 480)) == value and digits(0.0, 480) == "0" and digits(1e-17, 480) == "0"
+    assert (
+        float(digits(value, 480)) == value
+        and digits(0.0, 480) == "0"
+        and digits(1e-17, 480) == "0" == digits(0.0, 0.05)
+    )
     wide = Estimate(value, low, high, 2, "1", "over trials")
     shown = (
         with_interval(wide),

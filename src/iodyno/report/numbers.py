@@ -55,15 +55,16 @@ def digits(value: float, error: float | None = None) -> str:
     """The value with the digits that `error` leaves it (two of the error's), or three without an error. Never 0 of what is
     not 0: it has two digits of its own then, as a bound of 0.26 beside one of 960 is no bound of 0.
     """
-    if value == 0 and not error:
+    if not value:
         return "0"
     size = abs(error) if error else abs(value)
     places = (1 if error else 2) - math.floor(math.log10(size))
     # An error of nearly nothing must not print digits that nobody believes.
-    places = min(places, 5 - math.floor(math.log10(abs(value))) if value else 3)
-    # Minus nothing is nothing.
-    rounded = round(value, places) + 0.0
-    if not rounded and abs(value) > _RESIDUE * size:
+    places = min(places, 5 - math.floor(math.log10(abs(value))))
+    rounded = round(value, places)
+    if not rounded:
+        if abs(value) <= _RESIDUE * size:
+            return "0"
         return digits(value, value) if abs(value) >= 1e-4 else f"{value:.2g}"
     return f"{rounded:.{max(0, places)}f}"
 

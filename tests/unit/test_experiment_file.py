@@ -68,7 +68,7 @@ def test_the_study_of_two_storage_protocols_has_the_levels_of_its_source(quick: 
         "block": (4096, 8192),
         "rate": (1000, 4000),
     }
-    assert (experiment.design.kind, experiment.design.replicates) == ("full_factorial", 1 if quick else 20)
+    assert (experiment.design.kind, experiment.design.replicates) == ("full_factorial", 2 if quick else 20)
 
 
 @pytest.mark.parametrize("study", STUDIES, ids=lambda path: path.stem)

@@ -134,8 +134,8 @@ def fell_behind(trial: Trial) -> str | None:
     if late <= max(LATE_GAPS * gap_ns, LATE_LEAST_NS):
         return None
     return (
-        f"the generator fell behind: half of its operations began more than {late / 1e3:.0f} us late, with a connection"
-        f" free and {gap_ns / 1e3:.0f} us between arrivals; the trial counts as failed, because its load is not the one"
+        f"the generator fell behind: half of its operations began more than {late / 1e9:.3g} s late, with a connection free"
+        f" and {1e9 / gap_ns:.0f} due a second; the trial counts as failed, because its load is not the one"
         " that was asked for"
     )
 

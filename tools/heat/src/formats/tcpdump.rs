@@ -52,17 +52,13 @@ impl<'a> Line<'a> {
             .iter()
             .find_map(|mark| Some((memchr::memmem::find(text, mark)?, mark.len())))?;
         let head = text[..ip.0].trim_ascii();
-        // A date and a time are two words of digits.
-        let first = head.iter().position(u8::is_ascii_whitespace).unwrap_or(head.len());
-        let time = match head.get(..29.min(head.len())) {
-            Some(both) if head[..first].contains(&b'-') => {
-                let second = both[first..].trim_ascii_start();
-                let end = head.len() - head[first..].trim_ascii_start().len()
-                    + second.iter().position(u8::is_ascii_whitespace).unwrap_or(second.len());
-                &head[..end.min(head.len())]
-            }
-            _ => &head[..first],
+        let word_end = |from: usize| {
+            head[from..].iter().position(u8::is_ascii_whitespace).map_or(head.len(), |length| from + length)
         };
+        let first = word_end(0);
+        let second = head.len() - head[first..].trim_ascii_start().len();
+        // A date and a time are two words.
+        let time = if head[..first].contains(&b'-') { &head[..word_end(second)] } else { &head[..first] };
         if !time.first()?.is_ascii_digit() {
             return None;
         }

@@ -512,6 +512,19 @@ fn a_line_of_megabytes_is_one_unreadable_line() {
     }
 }
 
+/// As where the end of a line is lost.
+#[test]
+fn a_first_word_of_tcpdump_that_is_longer_than_any_time_is_no_time() {
+    let truth = Truth { begin_us: 1_000, latency_us: 90, write: false };
+    let mut text = written("tcpdump", &[truth]).0;
+    let word = "7".repeat(40);
+    text.extend_from_slice(
+        format!("{word}-{word} IP 10.0.0.1.2000 > 10.0.0.2.80: Flags [P.], length 8\n").as_bytes(),
+    );
+    let found = run(&text, &with_units("tcpdump")).unwrap();
+    assert_eq!((found.events, found.unreadable), (2, 1), "{:?}", found.unreadable_first);
+}
+
 /// What tracers print for an operation without a place, in every form that has sectors.
 #[test]
 fn what_has_no_place_is_in_no_map_of_offsets_and_is_counted() {

@@ -59,8 +59,14 @@ pub const FIO_HISTOGRAMS: Form = Form {
     },
 };
 
+/// chosen: a bucket of one print with more would be of years of operations.
+const MOST: u64 = 1_000_000_000_000;
+
 /// Counts as one event for each bucket; more than 32 bits of them as several.
 fn take(found: &Operation, count: u64, wanted: &Wanted, text: &[u8], out: &mut Batch) {
+    if count > MOST {
+        return out.refuse("the count", "it is more than 10^12", text);
+    }
     let before = out.events.len();
     out.take(found, wanted, text);
     let Some(event) = out.events.get_mut(before) else { return };

@@ -193,3 +193,11 @@ proptest! {
         prop_assert!(found.events >= 1);
     }
 }
+
+/// A count is kept in parts of 32 bits: of one of 2^60 they would fill the memory.
+#[test]
+fn a_count_that_no_disk_can_have_done_is_refused() {
+    let text = "usecs : count distribution\n64 -> 127 : 1152921504606846976\n128 -> 255 : 5000000000\n";
+    let found = crate::forms::run(text.as_bytes(), &crate::forms::with_units("biolatency")).unwrap();
+    assert_eq!((found.events, found.unreadable), (5_000_000_001, 1), "{:?}", found.unreadable_first);
+}

@@ -59,7 +59,7 @@ pub const FIO_HISTOGRAMS: Form = Form {
     },
 };
 
-/// chosen: a bucket of one print with more would be of years of operations.
+/// chosen: in one bucket of one print that is eleven days of a million operations a second.
 const MOST: u64 = 1_000_000_000_000;
 
 /// Counts as one event for each bucket; more than 32 bits of them as several.

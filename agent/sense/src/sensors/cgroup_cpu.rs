@@ -1,6 +1,7 @@
 //! Whether a CPU quota stopped the agent: the innermost of its control groups that has one.
 
-use std::path::{Path, PathBuf};
+use std::fs;
+use std::path::PathBuf;
 
 use iodyno_core::counter::Width;
 use iodyno_core::metric::{Metric, Value};
@@ -9,7 +10,7 @@ use super::memory::keyed_number;
 use crate::cgroup;
 use crate::growth::Growths;
 use crate::missing::Missing;
-use crate::sensor::{counter, Entry, Opened, Roots, SenseError, Sensor, Subject};
+use crate::sensor::{counter, put, Entry, Opened, Roots, SenseError, Sensor, Subject};
 use crate::source::Source;
 
 const STAT: &str = "cpu.stat of the control group";
@@ -30,32 +31,33 @@ pub(crate) const ENTRY: Entry =
     Entry { name: "cgroup_cpu", metrics: &[PERIODS, THROTTLED, THROTTLED_NS], open };
 
 struct CgroupCpu {
-    stat: Source,
+    /// `None`: no group counts periods, as none has the controller, and none can have a quota.
+    stat: Option<Source>,
     growths: Growths<(&'static str, String)>,
 }
 
 fn open(roots: &Roots, _: &Subject) -> Opened {
-    let counts = |group: &PathBuf| {
-        std::fs::read_to_string(group.join("cpu.stat")).is_ok_and(|text| text.contains("nr_periods"))
-    };
-    let groups: Vec<PathBuf> = cgroup::directories(roots, "cpu").into_iter().rev().filter(counts).collect();
-    let limited = groups.iter().find(|group| cgroup::quota_of(group).is_some());
-    let Some(group) = limited.or(groups.first()) else {
-        return Err(SenseError::Unavailable(
-            "no control group of the agent counts periods of a CPU quota".to_owned(),
-        ));
-    };
-    Ok(Box::new(CgroupCpu { stat: stat_of(group)?, growths: Growths::default() }))
-}
-
-fn stat_of(group: &Path) -> Result<Source, SenseError> {
-    Source::open(group.join("cpu.stat"))
+    let stat = |group: PathBuf| Some((fs::read_to_string(group.join("cpu.stat")).ok()?, group));
+    let mut seen: Vec<_> = cgroup::directories(roots, "cpu").into_iter().rev().filter_map(stat).collect();
+    if seen.is_empty() {
+        return Err(SenseError::Unavailable("no control group of the agent can be seen".to_owned()));
+    }
+    seen.retain(|(text, _)| text.contains("nr_periods"));
+    let limited = seen.iter().find(|(_, group)| cgroup::quota_of(group).is_some());
+    let stat = limited.or(seen.first()).map(|(_, group)| Source::open(group.join("cpu.stat")));
+    Ok(Box::new(CgroupCpu { stat: stat.transpose()?, growths: Growths::default() }))
 }
 
 impl Sensor for CgroupCpu {
     fn read(&mut self, out: &mut Vec<Value>) -> Result<Option<String>, SenseError> {
         let mut missing = Missing::default();
-        let text = self.stat.text()?;
+        let Some(stat) = &mut self.stat else {
+            for metric in [&PERIODS, &THROTTLED, &THROTTLED_NS] {
+                put(out, metric, "", 0);
+            }
+            return Ok(None);
+        };
+        let text = stat.text()?;
         let number = |key: &str| keyed_number(&text, key);
         // Version 1 of control groups counts nanoseconds, version 2 microseconds.
         let throttled_ns = number("throttled_time ")
@@ -67,7 +69,7 @@ impl Sensor for CgroupCpu {
         ];
         if counters.iter().all(|(_, now)| now.is_none()) {
             drop(text);
-            return Err(self.stat.nonsense("has no line nr_periods"));
+            return Err(stat.nonsense("has no line nr_periods"));
         }
         self.growths.begin();
         for (metric, now) in counters {

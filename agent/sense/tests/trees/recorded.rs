@@ -79,6 +79,26 @@ fn an_old_kernel_gives_what_it_has_and_says_what_it_has_not() {
 }
 
 #[test]
+fn groups_without_the_controller_of_cpus_stop_nobody_and_miss_nothing() {
+    let tree = Tree::of(&fixture("linux-6.18").join("before"));
+    let group = tree.roots().sys.join("fs/cgroup/lab.slice");
+    let read = || {
+        let mut panel =
+            Panel::new(&tree.roots(), &Subject::default(), Some(&["cgroup_cpu".to_owned()])).unwrap();
+        panel.baseline();
+        let Reading { values, missing, .. } = panel.read().remove(0);
+        (values.into_iter().map(|value| (value.0, value.2)).collect::<Vec<_>>(), missing)
+    };
+    for of in [&group, &group.join("agent.scope")] {
+        std::fs::write(of.join("cpu.stat"), "usage_usec 12\nuser_usec 5\nsystem_usec 7\n").unwrap();
+    }
+    let none = ["cgroup.periods", "cgroup.throttled_periods", "cgroup.throttled_ns"];
+    assert_eq!(read(), (none.map(|name| (name.to_owned(), 0)).to_vec(), None));
+    std::fs::remove_dir_all(group).unwrap();
+    assert_eq!(read(), (vec![], Some("no control group of the agent can be seen".to_owned())));
+}
+
+#[test]
 fn every_value_is_of_a_metric_of_its_sensor() {
     let metrics = catalogue();
     for reading in readings("linux-6.18", vec![813, 814]) {

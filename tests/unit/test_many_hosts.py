@@ -16,11 +16,14 @@ from iodyno.analysis.readings import Reading
 from iodyno.analysis.records import Record
 from iodyno.analysis.results import CampaignSummary
 from iodyno.analysis.summary import analyse
-from iodyno.core.experiment import WorkloadSpec
+from iodyno.campaign import skew
+from iodyno.campaign.account import Account
+from iodyno.core.experiment import Windows, WorkloadSpec
 from iodyno.formats.experiment_file import parse_experiment
 from iodyno.report.method import method_rows
 from iodyno.report.tables import load_tables
 from iodyno.session.accesses import divide_cpus
+from iodyno.session.clock import ClockFit
 
 FILE = b"""
 name: many
@@ -69,6 +72,31 @@ def test_the_report_tells_how_far_apart_hosts_started_over_all_trials(summary: C
     assert all(trial.skew_ns is not None for trial in summary.trials)
     assert told(range(1, 4)).endswith("of 3 trials: median 2.00 us, greatest 3.00 us")
     assert told(range(1, 201)).endswith("of 200 trials: median 100 us, p99 198 us, greatest 200 us")
+
+
+@pytest.mark.parametrize(
+    ("late_us", "warm_up_ms", "limit_ns", "told"),
+    [
+        (11_000, 250, None, None),
+        (11_000, 0, None, "up to 2% of the measured window was without server"),
+        (3_000_000, 250, None, "up to 100% of the measured window was without server"),
+        (1_300, 250, 1_000_000, "the limit is 1000 us"),
+        (900, 0, 1_000_000, None),
+    ],
+)
+def test_a_late_host_is_told_of_where_it_misses_a_part_of_what_is_measured(
+    late_us: int, warm_up_ms: int, limit_ns: int | None, told: str | None
+) -> None:
+    account, clock = Account(start={}), ClockFit(0, 10_000, 20_000, 0)
+    began = {"client": 0, "server": late_us * 1000}
+    windows = Windows(warm_up_ns=warm_up_ms * 1_000_000, measured_ns=700_000_000)
+    skew.note(account, dict.fromkeys(began, clock), began, limit_ns, windows)
+    assert account.start is not None and account.start["skew_ns"] == late_us * 1000
+    warned = [warning.text for warning in account.warnings]
+    assert [text.startswith(f"server started {late_us} us after client") for text in warned] == [True] * bool(
+        told
+    )
+    assert all(text.endswith(str(told)) for text in warned)
 
 
 def host(name: str, moved: int, fairness_ppb: int, rtt_ns: int, flows: int) -> HostData:

@@ -206,7 +206,7 @@ async def _load(
 
 def check_ends(testbed: Testbed, account: Account, clocks: Mapping[str, ClockFit], windows: Windows) -> None:
     """Notes what start, sockets and connections of the ends make suspect. Raises TrialError."""
-    _check_start(testbed, account, clocks)
+    _check_start(testbed, account, clocks, windows)
     _check_sockets(account)
     _check_connections(testbed, account)
     _check_carrying(testbed, account)
@@ -378,7 +378,9 @@ def _check_clocks(account: Account, before: Mapping[str, ClockFit], after: Mappi
             )
 
 
-def _check_start(testbed: Testbed, account: Account, clocks: Mapping[str, ClockFit]) -> None:
+def _check_start(
+    testbed: Testbed, account: Account, clocks: Mapping[str, ClockFit], windows: Windows
+) -> None:
     """Return the start skew of the hosts: the first operation of each sender, and the start of each receiver."""
     senders = testbed.experiment.workload.senders
     # The first operation of an open loop begins when its first arrival is due, whenever that is.
@@ -390,7 +392,7 @@ def _check_start(testbed: Testbed, account: Account, clocks: Mapping[str, ClockF
         if (at_ns := facts["result"]["first_operation_ns" if host in senders else "start_ns"]) is not None
     }
     if any(sender in began for sender in senders):
-        skew.note(account, clocks, began, testbed.experiment.limits.start_skew_ns)
+        skew.note(account, clocks, began, testbed.experiment.limits.start_skew_ns, windows)
 
 
 def _check_sockets(account: Account) -> None:

@@ -206,10 +206,12 @@ class DesignSpec:
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits of a trial: retries after a failure, the start skew over which it is marked, background, and the rest before it."""
+    """Limits of a trial: retries after a failure, the start skew over which it is marked (None: what its windows bear),
+    background, and the rest before it.
+    """
 
     retries: int = 1
-    start_skew_ns: int = 1_000_000
+    start_skew_ns: int | None = None
     background_ratio: float = 0.05
     background_ns: int = 1_000_000_000
     rest_ns: int = 0

@@ -68,7 +68,8 @@ class LimitsSection(Section):
         1, description="How often a failed trial is tried again."
     )
     start_skew: Annotated[Any, duration_within(0, HOUR_NS)] = Field(
-        10**6, description="Start skew above which a trial is marked."
+        None,
+        description="Start skew above which a trial is marked; by default warm-up and 1 % of `measured`.",
     )
     background: Annotated[float, SHARE] = Field(
         0.05, description="Busy share of an idle host above which the campaign is marked."

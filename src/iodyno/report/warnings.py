@@ -23,7 +23,7 @@ TITLES: dict[WarningCode, str] = {
     WarningCode.TUNABLE_NOT_OBTAINED: "Tunable not obtained",
     WarningCode.TUNABLE_CHANGED: "Tunable changed during a trial",
     WarningCode.TUNABLE_NOT_RESTORED: "Tunable not restored",
-    WarningCode.START_SKEW: "Start skew over the limit",
+    WarningCode.START_SKEW: "A host began late",
     WarningCode.NOT_REALTIME: "Start not under real-time scheduling",
     WarningCode.FOREIGN_CONNECTION: "Foreign connection",
     WarningCode.CONNECTIONS_IDLE: "Connections carried nothing",

@@ -141,7 +141,7 @@ class Experiment(TypedDict):
     factors: list[Factor]
     workload: Workload
     windows: NotRequired[dict[str, int] | None]
-    limits: NotRequired[dict[str, FiniteFloat] | None]
+    limits: NotRequired[dict[str, FiniteFloat | None] | None]
     outcomes: NotRequired[list[str] | None]
     explain: NotRequired[dict[str, list[Level]] | None]
     search: NotRequired[SearchFor | None]

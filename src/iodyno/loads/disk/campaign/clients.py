@@ -13,7 +13,7 @@ from iodyno.campaign import skew
 from iodyno.campaign.account import Account
 from iodyno.campaign.testbed import Testbed, together
 from iodyno.core.errors import WRONG_DATA, TrialError
-from iodyno.core.experiment import Experiment
+from iodyno.core.experiment import Experiment, Windows
 from iodyno.core.quantity import counted
 from iodyno.core.warnings import WarningCode
 from iodyno.core.workload import Level
@@ -96,9 +96,9 @@ async def get_ready(testbed: Testbed, account: Account, timeout_s: float) -> Non
         account.hosts[host]["ready"] = {key: value for key, value in said.items() if key != "type"}
 
 
-def check(testbed: Testbed, account: Account, clocks: Mapping[str, ClockFit]) -> None:
+def check(testbed: Testbed, account: Account, clocks: Mapping[str, ClockFit], windows: Windows) -> None:
     """Notes how far apart the clients began, and what went wrong with their targets. Raises TrialError."""
-    _check_start(testbed, account, clocks)
+    _check_start(testbed, account, clocks, windows)
     done = 0
     for host, facts in account.hosts.items():
         result = facts["result"]
@@ -164,7 +164,9 @@ def _wrong_data(testbed: Testbed, host: str, disk: Mapping[str, Any]) -> TrialEr
     )
 
 
-def _check_start(testbed: Testbed, account: Account, clocks: Mapping[str, ClockFit]) -> None:
+def _check_start(
+    testbed: Testbed, account: Account, clocks: Mapping[str, ClockFit], windows: Windows
+) -> None:
     """Check how far apart the clients began. A worker notes that before its first operation: in an open loop, which waits for
     its first arrival then, too.
     """
@@ -175,4 +177,4 @@ def _check_start(testbed: Testbed, account: Account, clocks: Mapping[str, ClockF
         and (result := facts["result"])
         and result["first_operation_ns"] is not None
     }
-    skew.note(account, clocks, began, testbed.experiment.limits.start_skew_ns)
+    skew.note(account, clocks, began, testbed.experiment.limits.start_skew_ns, windows)

@@ -80,7 +80,7 @@ class StorageLoad(Load):
         self, testbed: Testbed, account: Account, clocks: Mapping[str, ClockFit], windows: Windows
     ) -> None:
         """Note how far apart the clients began, and what went wrong with their targets."""
-        clients.check(testbed, account, clocks)
+        clients.check(testbed, account, clocks, windows)
 
     def classified(self, error: TrialError) -> TrialError:
         """Return the failure, by a code of its own where it is wrong data."""

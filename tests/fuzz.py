@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import hashlib
 import io
 import json
 import multiprocessing
@@ -28,10 +29,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import duckdb
+
 from iodyno import pdq
 from iodyno.analysis.cost_model.data import read_csv
 from iodyno.analysis.cost_model.notation import NotationError, terms_of
 from iodyno.analysis.dataset import read_dataset
+from iodyno.analysis.summary import analyse
 from iodyno.cli.model.notation import queue_of
 from iodyno.core import quantity
 from iodyno.core.decision import parse_rule
@@ -55,7 +59,9 @@ from iodyno.loads.disk.formats import block_traces
 from iodyno.loads.files import wml
 from iodyno.loads.script import uperf
 from iodyno.session import wire
+from iodyno.store import engine
 from iodyno.store.manifest import read_header, read_manifest
+from iodyno.store.schema import OPTIONAL, PARTS, part_file
 from iodyno.store.writer import write_document
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -221,18 +227,54 @@ def _put(place: Path, data: bytes) -> None:
 
 
 def stored(name: str) -> Callable[[bytes], object]:
-    """A campaign one of whose files is another: read, and all that is shown of it."""
+    """A campaign one of whose files is another, and the trial's manifest says so: read, and all that is shown of it."""
 
     def of(data: bytes) -> object:
         place = campaign() / name
-        kept = place.read_bytes()
+        manifest = place.with_name("manifest.json")
+        kept = {file: file.read_bytes() for file in (place, manifest) if file.is_file()}
         try:
             _put(place, data)
-            return read_dataset(place.parents[len(Path(name).parts) - 1])
+            if place.suffix == ".parquet":
+                said = json.loads(kept[manifest])
+                said["parts"][place.name] |= {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+                write_document(manifest, said)
+            return analyse(read_dataset(campaign()))
         finally:
-            place.write_bytes(kept)
+            for file, content in kept.items():
+                file.write_bytes(content)
 
     return of
+
+
+class NotWrittenError(Exception):
+    """A changed text has no rows of the types that a part has."""
+
+
+def rows_of(part: str) -> Parser:
+    """A part of a trial with other rows: they are changed as lines of JSON, and written as Parquet."""
+    name = f"trials/00000-1/{part_file(part)}"
+
+    def query(of: str, into: str) -> bytes:
+        with tempfile.NamedTemporaryFile() as file, engine.connect(threads=1) as rows:
+            rows.execute(f"COPY (SELECT * FROM {of}) TO {engine.quoted(file.name)} ({into})")
+            return Path(file.name).read_bytes()
+
+    def read(data: bytes) -> object:
+        columns = ", ".join(f"{engine.name(key)}: {engine.quoted(kind)}" for key, kind in PARTS[part].items())
+        with tempfile.NamedTemporaryFile() as lines:
+            Path(lines.name).write_bytes(data)
+            of = f"read_json({engine.quoted(lines.name)}, format = 'newline_delimited', columns = {{{columns}}})"
+            try:
+                written = query(of, "FORMAT parquet")
+            except duckdb.Error as error:
+                raise NotWrittenError from error
+        return stored(name)(written)
+
+    def seeds() -> list[bytes]:
+        return [query(f"read_parquet({engine.quoted(str(campaign() / name))})", "FORMAT json")]
+
+    return Parser(read, seeds, (NotWrittenError,), share=0.05)
 
 
 def campaign() -> Path:
@@ -394,6 +436,7 @@ PARSERS = {
     "records.parquet": Parser(
         stored("trials/00000-1/records.parquet"), of_campaign("trials/00000-1/records.parquet"), share=0.05
     ),
+    **{f"rows of {part}": rows_of(part) for part in PARTS if part not in OPTIONAL},
 }
 
 

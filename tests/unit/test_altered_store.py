@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,8 +17,10 @@ from hypothesis import strategies as st
 from made_calls import receiver, sender
 from made_campaign import Layout, Truth, changed, make_campaign
 
+from iodyno.analysis.histogram import BUCKETS
 from iodyno.cli.main import run
 from iodyno.core.errors import StoreError
+from iodyno.store import row_checks
 from iodyno.store.manifest import read_json
 from iodyno.store.schema import SCHEMA_VERSION
 from iodyno.store.writer import write_document
@@ -191,11 +194,68 @@ def test_rows_that_are_none_are_one_error_that_names_the_file(
             "middle": whole[:third] + bytes(third) + whole[2 * third :],
         }
         file.write_bytes(altered[kind])
-    manifest = json.loads((trial / "manifest.json").read_text())
+    restate(file)
+    assert run(["report", str(made)]) == 6
+    assert f"{file}: holds no rows that can be read" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("part", "column", "value"),
+    [
+        ("records", "host", "NULL"),
+        ("records", "operations", "-1"),
+        ("records", "end_ns", "begin_ns"),
+        ("histograms", "buckets", f"[{BUCKETS} FOR b IN buckets]"),
+        ("histograms", "buckets", "[-1 FOR b IN buckets]"),
+        ("histograms", "counts", "list_append(counts, 0)"),
+        ("histograms", "counts", "[c + 1 FOR c IN counts]"),
+        ("histograms", "counts", "[NULL FOR c IN counts]"),
+        ("sensors", "span_ns", "NULL"),
+        ("series", "label", "CASE WHEN label LIKE 'cpu=%' THEN 'cpu=x' ELSE label END"),
+        ("stacks", "functions", "[NULL]"),
+    ],
+)
+def test_a_row_that_cannot_be_is_one_error_that_names_file_and_column(
+    campaign: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], part: str, column: str, value: str
+) -> None:
+    """Real values but for one column; the manifest has the hash of what is there."""
+    assert row_checks.BUCKETS == BUCKETS
+    made = shutil.copytree(campaign, tmp_path / "c")
+    file = made / "trials" / "00001-1" / f"{part}.parquet"
+    other = file.with_suffix(".other")
+    with duckdb.connect() as engine:
+        engine.execute(
+            f"COPY (SELECT * REPLACE ({value} AS {column}) FROM '{file}') TO '{other}' (FORMAT parquet)"
+        )
+    restate(other.rename(file))
+    assert run(["report", str(made)]) == 6
+    said = capsys.readouterr().err
+    assert f"{file}: holds no rows that can be read" in said
+    assert f"a row that cannot be: {column}" in said
+
+
+def test_values_of_a_sensor_without_readings_are_one_error(
+    campaign: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = shutil.copytree(campaign, tmp_path / "c")
+    file = made / "trials" / "00001-1" / "sensors.parquet"
+    other = file.with_suffix(".other")
+    with duckdb.connect() as engine:
+        engine.execute(
+            f"COPY (SELECT * FROM '{file}' WHERE sensor <> 'tcp_info') TO '{other}' (FORMAT parquet)"
+        )
+    restate(other.rename(file))
+    for trial in made.glob("trials/0000[023]-1"):
+        shutil.rmtree(trial)
+    assert run(["report", str(made)]) == 6
+    assert "has a value of the sensor tcp_info of" in capsys.readouterr().err
+
+
+def restate(file: Path) -> None:
+    """Has the manifest say what is in the file now."""
+    manifest = json.loads((file.parent / "manifest.json").read_text())
     manifest["parts"][file.name] |= {
         "sha256": hashlib.sha256(file.read_bytes()).hexdigest(),
         "bytes": file.stat().st_size,
     }
-    write_document(trial / "manifest.json", manifest)
-    assert run(["report", str(made)]) == 6
-    assert f"{file}: holds no rows that can be read" in capsys.readouterr().err
+    write_document(file.parent / "manifest.json", manifest)

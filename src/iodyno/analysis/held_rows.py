@@ -253,12 +253,18 @@ def fill(
         connection, sources["series"], f"host, sensor, metric, {of_workers}", among, (number, "value")
     ):
         family = metric.partition(".")[0]
+        name = names[trial_of(numbers[0]) - 1]
         if family in METRICS_USED or (
             family in METRICS_USED_IN_PART and METRICS_USED_IN_PART[family](metric, label)
         ):
-            sheets[host, sensor].add(metric, label, numbers, values)
+            if (readings_of := sheets.get((host, sensor))) is None:
+                raise StoreError(
+                    f"has a value of the sensor {sensor} of {host}, of which {part_file('sensors')} has no reading",
+                    where=f"{BACKGROUND if idle else TRIALS}/{name}/{part_file('series')}",
+                    advice="repeat the trial: remove its folder, then `iodyno run --resume`",
+                )
+            readings_of.add(metric, label, numbers, values)
         elif family not in METRICS_USED_IN_PART and family not in METRICS_NOT_USED:
-            name = names[trial_of(numbers[0]) - 1]
             raise StoreError(
                 f"holds the metric {metric} of the sensor {sensor}, which this version of iodyno does not know",
                 where=f"{BACKGROUND if idle else TRIALS}/{name}/{part_file('series')}",

@@ -26,6 +26,7 @@ from iodyno.store.manifest import (
     read_manifest,
     trial_folders,
 )
+from iodyno.store.row_checks import condition
 from iodyno.store.schema import (
     BACKGROUND,
     CAMPAIGN,
@@ -103,7 +104,8 @@ class Campaign:
                     if file.name in trial.manifest["parts"]:
                         with connect() as connection:
                             connection.execute(
-                                f"CREATE TABLE whole AS SELECT {typed} FROM read_parquet({quoted(str(file))})"
+                                f"CREATE TABLE whole AS SELECT * FROM (SELECT {typed}"
+                                f" FROM read_parquet({quoted(str(file))})) WHERE {condition(part)}"
                             )
                 except duckdb.Error as found:
                     return _no_part(file, found)
@@ -215,5 +217,5 @@ def _rows_of(part: str, trials: Iterable[StoredTrial]) -> str:
     # The folder's name is the trial's: the second part of the path from its end.
     return (
         f"SELECT parse_path(filename)[-2] AS trial, * EXCLUDE (filename) "
-        f"FROM read_parquet({files}, filename = true)"
+        f"FROM read_parquet({files}, filename = true) WHERE {condition(part)}"
     )

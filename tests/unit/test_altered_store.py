@@ -251,6 +251,37 @@ def test_values_of_a_sensor_without_readings_are_one_error(
     assert "has a value of the sensor tcp_info of" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("within", "key", "other", "said"),
+    [
+        (("windows",), "warm_up_ns", None, "missing value for windows.warm_up_ns"),
+        (("parts", "series.parquet"), "rows", None, "missing value for parts.series.parquet.rows"),
+        (("hosts",), "client", "other", "invalid value for hosts.other: no host of the campaign"),
+    ],
+)
+def test_a_trial_that_lacks_what_it_needs_is_damaged_and_the_others_count(
+    campaign: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    within: Place,
+    key: str,
+    other: str,
+    said: str,
+) -> None:
+    made = shutil.copytree(campaign, tmp_path / "c")
+    file = made / "trials" / "00001-1" / "manifest.json"
+    manifest = at = json.loads(file.read_text())
+    for step in within:
+        at = at[step]
+    at |= {other: at.pop(key)} if other else {}
+    at.pop(key, None)
+    write_document(file, manifest)
+    assert run(["report", str(made), "--json"]) == 0
+    trials = {trial["trial"]: trial for trial in json.loads(capsys.readouterr().out)["trials"]}
+    assert said in trials["00001-1"]["reason"]
+    assert trials["00000-1"]["status"] == "finished"
+
+
 def restate(file: Path) -> None:
     """Has the manifest say what is in the file now."""
     manifest = json.loads((file.parent / "manifest.json").read_text())

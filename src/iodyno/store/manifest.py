@@ -159,9 +159,13 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def check_levels(folder: Path, manifest: Mapping[str, Any], header: Mapping[str, Any]) -> None:
-    """Raises StoreError unless a trial has the levels that its campaign plans for its point, and numbers where settings are
-    numbers. Levels of a search are planned as it goes: there is one of each factor.
+    """Raises StoreError unless a trial has the levels that its campaign plans for its point, numbers where settings are
+    numbers, and its hosts. Levels of a search are planned as it goes: there is one of each factor.
     """
+    hosts = {**header["hosts"], **header.get("pairs", {}).get(manifest.get("pair"), {})}
+    for name in manifest["hosts"]:
+        if name not in hosts:
+            raise _altered(folder / MANIFEST, f"hosts.{name:.40}", "no host of the campaign")
     planned = {point["id"]: point["levels"] for point in header["design"]["points"]}
     names = {factor["name"] for factor in header["experiment"]["factors"]}
     levels, known = manifest["levels"], planned.get(manifest["point"])

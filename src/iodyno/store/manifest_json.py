@@ -391,7 +391,16 @@ class Part(TypedDict):
 
     sha256: Annotated[str, StringConstraints(pattern="^[0-9a-f]{64}$")]
     bytes: NonNegativeInt
-    rows: NotRequired[NonNegativeInt]
+    rows: NonNegativeInt
+
+
+class WindowLengths(TypedDict):
+    """Lengths of the windows of a trial."""
+
+    warm_up_ns: NonNegativeInt
+    measured_ns: NonNegativeInt
+    drain_ns: NonNegativeInt
+    interval_ns: NonNegativeInt
 
 
 class Manifest(TypedDict):
@@ -409,7 +418,7 @@ class Manifest(TypedDict):
     status: Literal["finished", "failed"]
     reason: Reason | None
     started_wall: str
-    windows: dict[str, NonNegativeInt]
+    windows: WindowLengths
     start: NotRequired[Start | None]
     hosts: dict[str, End]
     warnings: NotRequired[list[Warning]]

@@ -129,7 +129,6 @@ def test_storage_traffic_of_several_clients(tmp_path: Path) -> None:
         "  response_size:": "  response_size: [128KiB]",
         "  server_engine:": "  server_engine: [epoll, io_uring]",
         "  design:": "  design: {replicates: 1}",
-        "limits:": "",
     }
     points = campaign_of("storage-traffic-clients.yaml", changes, tmp_path)
     assert {point["levels"]["server_engine"] for point in points} == {"epoll", "io_uring"}
@@ -237,7 +236,6 @@ def test_lock_manager(tmp_path: Path) -> None:
 
 def test_lock_manager_of_eighteen_hosts(tmp_path: Path) -> None:
     changes = {
-        "limits:": "",
         "    connections:": "    connections: [1]",
         "  design:": "  design: {replicates: 1}",
     }

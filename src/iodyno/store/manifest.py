@@ -158,7 +158,7 @@ def read_json(path: Path) -> dict[str, Any]:
     return in_present_words(document)
 
 
-def check_levels(folder: Path, manifest: Mapping[str, Any], header: Mapping[str, Any]) -> None:
+def check_against_campaign(folder: Path, manifest: Mapping[str, Any], header: Mapping[str, Any]) -> None:
     """Raises StoreError unless a trial has the levels that its campaign plans for its point, numbers where settings are
     numbers, and its hosts. Levels of a search are planned as it goes: there is one of each factor.
     """

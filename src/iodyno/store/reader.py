@@ -18,7 +18,7 @@ from iodyno.core.errors import StoreError
 from iodyno.store.engine import connect, listed, name, quoted
 from iodyno.store.manifest import (
     background_folders,
-    check_levels,
+    check_against_campaign,
     check_parts,
     folders_without_manifest,
     no_campaign,
@@ -193,7 +193,7 @@ def _trials(folders: Iterable[Path], header: Mapping[str, Any] | None = None) ->
         try:
             manifest = read_manifest(folder)
             if header is not None:
-                check_levels(folder, manifest, header)
+                check_against_campaign(folder, manifest, header)
             check_parts(folder, dict(manifest))
         except StoreError as error:
             invalid = error

@@ -173,7 +173,7 @@ def test_a_manifest_whose_bytes_changed_costs_its_trial_only(
 
 
 @pytest.mark.parametrize("part", ["records", "histograms", "stacks"])
-@pytest.mark.parametrize("kind", ["empty", "text", "middle", "columns"])
+@pytest.mark.parametrize("kind", ["empty", "text", "middle", "columns", "wide"])
 def test_rows_that_are_none_are_one_error_that_names_the_file(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], kind: str, part: str
 ) -> None:
@@ -187,6 +187,13 @@ def test_rows_that_are_none_are_one_error_that_names_the_file(
     if kind == "columns":
         with duckdb.connect() as engine:
             engine.execute(f"COPY (SELECT 'x' AS host, 1 AS other) TO '{file}' (FORMAT parquet)")
+    elif kind == "wide":
+        column = "operations" if part == "records" else "count"
+        with duckdb.connect() as engine:
+            engine.execute(
+                f"CREATE TABLE wide AS SELECT * REPLACE (1::HUGEINT << 70 AS {column}) FROM '{file}'"
+            )
+            engine.execute(f"COPY wide TO '{file}' (FORMAT parquet)")
     else:
         altered = {
             "empty": b"",
@@ -211,6 +218,7 @@ def test_rows_that_are_none_are_one_error_that_names_the_file(
         ("histograms", "counts", "[c + 1 FOR c IN counts]"),
         ("histograms", "counts", "[NULL FOR c IN counts]"),
         ("sensors", "span_ns", "NULL"),
+        ("series", "value", "-1"),
         ("series", "label", "CASE WHEN label LIKE 'cpu=%' THEN 'cpu=x' ELSE label END"),
         ("stacks", "functions", "[NULL]"),
     ],

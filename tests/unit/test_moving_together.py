@@ -64,7 +64,7 @@ def test_a_sentence_on_a_factor_names_what_changes_with_it(tmp_path: Path) -> No
     points = [
         (
             {"connections": n, "window": 262144 if n < 16 else 32768},
-            Truth(cost_ns_per_kib={"client": 400.0 * n, "server": 300.0}),
+            Truth(bytes_per_s=1e8, cost_ns_per_kib={"client": 400.0 * n, "server": 300.0}),
         )
         for n in (1, 4, 32)
     ]

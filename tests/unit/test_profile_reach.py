@@ -24,7 +24,7 @@ def user_only(step: float) -> Truth:
         Call(("libc.so.6:__libc_send",), 10.0, mode="user"),
     )
     return changed(
-        Truth(background=0.0, samples=2000),
+        Truth(bytes_per_s=5e8, background=0.0, samples=2000),
         cost_ns_per_kib={"client": 20 * (step + 10.0), "server": 300.0},
         calls={"client": calls, "server": calls},
         profile_missing=USER_ONLY,
@@ -116,7 +116,9 @@ def test_hidden_symbols_are_told_with_the_setting(tmp_path: Path, capsys: pytest
         Call(("iodyno-agent:step", "kernel:[hidden]"), 95.0),
     )
     truth = changed(
-        Truth(background=0.0, samples=2000), calls={"client": calls, "server": calls}, profile_missing=HIDDEN
+        Truth(bytes_per_s=5e8, background=0.0, samples=2000),
+        calls={"client": calls, "server": calls},
+        profile_missing=HIDDEN,
     )
     folder = make_campaign(tmp_path / "c", [({"connections": 4, "size": 65536}, truth)])
     assert run(["profile", str(folder)]) == 0

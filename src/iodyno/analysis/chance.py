@@ -287,7 +287,7 @@ def wilson(share: float, samples: float, level: float) -> tuple[float, float]:
     """The score interval of a share of `samples` (Wilson 1927); sound also at shares of 0 and of a few samples."""
     z = norm.ppf((1 + level) / 2)
     middle = (share + z * z / (2 * samples)) / (1 + z * z / samples)
-    spread = math.sqrt(max(0.0, share * (1 - share) / samples + z * z / (4 * samples * samples)))
+    spread = math.sqrt(share * (1 - share) / samples + z * z / (4 * samples * samples))
     half = z / (1 + z * z / samples) * spread
     # At the ends rounding must not push a bound past the estimate.
     return min(max(middle - half, 0.0), share), max(min(middle + half, 1.0), share)

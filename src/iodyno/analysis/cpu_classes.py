@@ -332,11 +332,12 @@ def sampling_error_ns(
         return 0.0
     ticks = accounting.hz(host.name) * whole / 1e9
     hits = sum(one.classes[c] for one in found for c in classes) / whole * ticks
-    return whole * _standard_error(min(hits, ticks), ticks)
+    return whole * _standard_error(hits, ticks)
 
 
 def _standard_error(hits: float, samples: float) -> float:
-    share = (hits + 2) / (samples + 4)
+    # Ticks and samples are not of the same times as the classes: a little more than all may be of one.
+    share = (min(hits, samples) + 2) / (samples + 4)
     return math.sqrt(share * (1 - share) / (samples + 4))
 
 

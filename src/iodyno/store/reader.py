@@ -95,18 +95,12 @@ class Campaign:
     def _unreadable(self, error: duckdb.Error) -> StoreError:
         """The error of a query as one of the first file that cannot be read: all are what their manifests say."""
         for trial in (*self.trials, *self.background.values()):
-            for part, columns in PARTS.items() if trial.counts else ():
+            for part in PARTS if trial.counts else ():
                 file = trial.folder / part_file(part)
-                typed = ", ".join(
-                    f"{name(column)}::{kind} AS {name(column)}" for column, kind in columns.items()
-                )
                 try:
                     if file.name in trial.manifest["parts"]:
                         with connect() as connection:
-                            connection.execute(
-                                f"CREATE TABLE whole AS SELECT * FROM (SELECT {typed}"
-                                f" FROM read_parquet({quoted(str(file))})) WHERE {condition(part)}"
-                            )
+                            connection.execute(f"CREATE TEMP TABLE whole AS {_rows_of(part, [trial])}")
                 except duckdb.Error as found:
                     return _no_part(file, found)
         return _no_part(self.folder, error)
@@ -214,8 +208,9 @@ def _rows_of(part: str, trials: Iterable[StoredTrial]) -> str:
         columns = ", ".join(f"NULL::{kind} AS {name(column)}" for column, kind in PARTS[part].items())
         return f"SELECT NULL::VARCHAR AS trial, {columns} WHERE false"
     files = listed(str(folder / part_file(part)) for folder in folders)
+    typed = ", ".join(f"{name(column)}::{kind} AS {name(column)}" for column, kind in PARTS[part].items())
     # The folder's name is the trial's: the second part of the path from its end.
     return (
-        f"SELECT parse_path(filename)[-2] AS trial, * EXCLUDE (filename) "
-        f"FROM read_parquet({files}, filename = true) WHERE {condition(part)}"
+        f"SELECT * FROM (SELECT parse_path(filename)[-2] AS trial, {typed} "
+        f"FROM read_parquet({files}, filename = true)) WHERE {condition(part)}"
     )

@@ -10,7 +10,7 @@ from iodyno.store.schema import PARTS
 BUCKETS = 4608
 """Of the layout of histograms."""
 _MAY_BE_NULL = frozenset({("sensors", "missing"), ("metrics", "missing"), ("metrics", "value")})
-_MAY_BE_NEGATIVE = frozenset({("series", "value"), ("metrics", "before_ns"), ("metrics", "after_ns")})
+_MAY_BE_NEGATIVE = frozenset({("metrics", "before_ns"), ("metrics", "after_ns")})
 _OF_A_CPU = "(starts_with(metric, 'exact.') OR metric IN ('softirqs.count', 'softnet.processed'))"
 """Metrics that the analysis takes apart by CPU."""
 _MORE: Mapping[tuple[str, str], str] = {

@@ -82,10 +82,13 @@ def in_device(view: View) -> Signal:
     in_flight_at_device = _of_device(view, *(f"disk.{way}_ns" for way in ways))
     if not at_device.values:
         return at_device
-    own = {index: rate * 1e9 for index, rate in at_device.values.items()}
+    both = at_device.values.keys() & in_flight_at_device.values.keys()
+    own = {index: at_device.values[index] * 1e9 for index in sorted(both)}
+    if not own:
+        return in_flight_at_device
     if fmean(own.values()) > _OTHERS_FROM * moved:
         own = {index: rate for index, rate in own.items() if rate <= _OTHERS_FROM * moved}
-    if 2 * len(own) < len(at_device.values) or fmean(own.values()) < moved / _OTHERS_FROM:
+    if 2 * len(own) < len(both) or fmean(own.values()) < moved / _OTHERS_FROM:
         return absent(devices.SENSOR, "what the load moves is not what the device moves")
     in_flight = classes.in_flight(view.trial)
     ratio = fmean(in_flight_at_device.values[index] for index in own) / in_flight if in_flight else None

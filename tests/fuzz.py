@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import hashlib
 import io
 import json
 import multiprocessing
@@ -24,18 +23,24 @@ import time
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-import duckdb
+from changed_campaign import (
+    PARTS_CHANGED,
+    NotWrittenError,
+    chosen,
+    document,
+    drawn_rows,
+    of_campaign,
+    stored,
+)
 
 from iodyno import pdq
 from iodyno.analysis.cost_model.data import read_csv
 from iodyno.analysis.cost_model.notation import NotationError, terms_of
-from iodyno.analysis.dataset import read_dataset
-from iodyno.analysis.summary import analyse
 from iodyno.cli.model.notation import queue_of
 from iodyno.core import quantity
 from iodyno.core.decision import parse_rule
@@ -59,10 +64,7 @@ from iodyno.loads.disk.formats import block_traces
 from iodyno.loads.files import wml
 from iodyno.loads.script import uperf
 from iodyno.session import wire
-from iodyno.store import engine
 from iodyno.store.manifest import read_header, read_manifest
-from iodyno.store.schema import OPTIONAL, PARTS, part_file
-from iodyno.store.writer import write_document
 
 ROOT = Path(__file__).resolve().parent.parent
 LONGEST_S = 5.0
@@ -89,6 +91,7 @@ class Parser:
     seeds: Callable[[], list[bytes]]
     refuses: tuple[type[Exception], ...] = ()
     share: float = 1.0
+    draw: Callable[[random.Random, list[bytes]], bytes] = field(default_factory=lambda: changed)
 
 
 # ---- inputs ----
@@ -205,97 +208,6 @@ def frames(data: bytes) -> object:
     taken = [json.loads(payload) for payload in decoder.feed(data)]
     decoder.finish()
     return taken
-
-
-def document(name: str, read: Callable[[Path], object]) -> Callable[[bytes], object]:
-    """A document that is read by itself, from a folder that has nothing else."""
-
-    def of(data: bytes) -> object:
-        folder = Path(tempfile.gettempdir()) / f"iodyno-fuzz-folder-{os.getpid()}"
-        folder.mkdir(exist_ok=True)
-        _put(folder / name, data)
-        return read(folder)
-
-    return of
-
-
-def _put(place: Path, data: bytes) -> None:
-    """Sealed anew where it is JSON: what is behind the seal is tried, too."""
-    place.write_bytes(data)
-    with contextlib.suppress(ValueError, RecursionError, TypeError):
-        write_document(place, dict(json.loads(data)))
-
-
-def stored(name: str) -> Callable[[bytes], object]:
-    """A campaign one of whose files is another, and the trial's manifest says so: read, and all that is shown of it."""
-
-    def of(data: bytes) -> object:
-        place = campaign() / name
-        manifest = place.with_name("manifest.json")
-        kept = {file: file.read_bytes() for file in (place, manifest) if file.is_file()}
-        try:
-            _put(place, data)
-            if place.suffix == ".parquet":
-                said = json.loads(kept[manifest])
-                said["parts"][place.name] |= {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
-                write_document(manifest, said)
-            return analyse(read_dataset(campaign()))
-        finally:
-            for file, content in kept.items():
-                file.write_bytes(content)
-
-    return of
-
-
-class NotWrittenError(Exception):
-    """A changed text has no rows of the types that a part has."""
-
-
-def rows_of(part: str) -> Parser:
-    """A part of a trial with other rows: they are changed as lines of JSON, and written as Parquet."""
-    name = f"trials/00000-1/{part_file(part)}"
-
-    def query(of: str, into: str) -> bytes:
-        with tempfile.NamedTemporaryFile() as file, engine.connect(threads=1) as rows:
-            rows.execute(f"COPY (SELECT * FROM {of}) TO {engine.quoted(file.name)} ({into})")
-            return Path(file.name).read_bytes()
-
-    def read(data: bytes) -> object:
-        columns = ", ".join(f"{engine.name(key)}: {engine.quoted(kind)}" for key, kind in PARTS[part].items())
-        with tempfile.NamedTemporaryFile() as lines:
-            Path(lines.name).write_bytes(data)
-            of = f"read_json({engine.quoted(lines.name)}, format = 'newline_delimited', columns = {{{columns}}})"
-            try:
-                written = query(of, "FORMAT parquet")
-            except duckdb.Error as error:
-                raise NotWrittenError from error
-        return stored(name)(written)
-
-    def seeds() -> list[bytes]:
-        return [query(f"read_parquet({engine.quoted(str(campaign() / name))})", "FORMAT json")]
-
-    return Parser(read, seeds, (NotWrittenError,), share=0.05)
-
-
-def campaign() -> Path:
-    """A small campaign of this process."""
-    sys.path.insert(0, str(ROOT / "tests"))
-    from made_campaign import Layout, Truth, make_campaign
-
-    folder = Path(tempfile.gettempdir()) / f"iodyno-fuzz-campaign-{os.getpid()}"
-    if not folder.is_dir():
-        make_campaign(
-            folder,
-            [({"connections": 4, "size": size}, Truth()) for size in (65536, 1024)],
-            factors=[{"name": "size", "levels": [65536, 1024], "together": {}}],
-            layout=Layout(intervals=2, replicates=1),
-        )
-    return folder
-
-
-def of_campaign(name: str) -> Callable[[], list[bytes]]:
-    """A file of it."""
-    return lambda: [(campaign() / name).read_bytes()]
 
 
 def quantities(data: bytes) -> object:
@@ -426,17 +338,20 @@ PARSERS = {
         frames, files("schema/golden/*.bin"), (wire.FrameError, ValueError, RecursionError)
     ),
     "header of a campaign": Parser(document("campaign.json", read_header), of_campaign("campaign.json")),
-    "manifest of a trial": Parser(
-        document("manifest.json", read_manifest), of_campaign("trials/00000-1/manifest.json")
-    ),
+    "manifest of a trial": Parser(document("manifest.json", read_manifest), of_campaign("manifest.json")),
     "campaign.json": Parser(stored("campaign.json"), of_campaign("campaign.json"), share=0.05),
-    "manifest.json": Parser(
-        stored("trials/00000-1/manifest.json"), of_campaign("trials/00000-1/manifest.json"), share=0.05
-    ),
-    "records.parquet": Parser(
-        stored("trials/00000-1/records.parquet"), of_campaign("trials/00000-1/records.parquet"), share=0.05
-    ),
-    **{f"rows of {part}": rows_of(part) for part in PARTS if part not in OPTIONAL},
+    "manifest.json": Parser(stored("manifest.json"), of_campaign("manifest.json"), share=0.05),
+    "records.parquet": Parser(stored("records.parquet"), of_campaign("records.parquet"), share=0.05),
+    **{
+        f"part {rows.part}": Parser(
+            rows.alone, rows.seeds, (NotWrittenError,), 1 / len(PARTS_CHANGED), drawn_rows
+        )
+        for rows in PARTS_CHANGED
+    },
+    **{
+        f"rows of {rows.part}": Parser(rows.whole, rows.seeds, (NotWrittenError,), 0.05, drawn_rows)
+        for rows in PARTS_CHANGED
+    },
 }
 
 
@@ -475,7 +390,7 @@ def tried(task: tuple[str, int, int]) -> tuple[Told, list[str]]:
     seeds = parser.seeds()
     told, places = Told(name, max(1, round(inputs * parser.share))), dict[str, str]()
     for number in range(told.inputs):
-        data = changed(random.Random(f"{seed} {name} {number}"), seeds)
+        data = parser.draw(random.Random(f"{seed} {name} {number}"), seeds)
         started = time.process_time()
         signal.setitimer(signal.ITIMER_PROF, LONGEST_S)
         try:
@@ -517,8 +432,10 @@ def main() -> int:
     )
     asked.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6))
     asked.add_argument("--processes", type=int, default=2)
+    asked.add_argument("--campaign", default="disk", help="golden campaign whose files are changed")
     asked.add_argument("--only", choices=PARSERS, action="append")
     given: Any = asked.parse_args()
+    chosen[0] = given.campaign
     print(f"seed {given.seed}", flush=True)
     told, faults = [], []
     for one, places in accounts(given.only or list(PARSERS), given.inputs, given.seed, given.processes):

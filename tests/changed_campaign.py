@@ -187,7 +187,7 @@ class Rows:
 
     def alone(self, data: bytes) -> object:
         """What the reader of campaigns makes of this part."""
-        found = _whole_campaign()
+        found = _of_one_part(self.part)
         self.write(data, _place(part_file(self.part)))
         with found.reading(found.trials) as connection:
             return connection.execute(f"FROM {found.sources(found.trials)[self.part]}").fetchall()
@@ -206,13 +206,15 @@ def _literal(value: object) -> str:
 
 
 @cache
-def _whole_campaign() -> reader.Campaign:
-    """With the trial that is changed alone."""
+def _of_one_part(part: str) -> reader.Campaign:
+    """With this part of its first trial alone."""
     found = reader.read_campaign(campaign())
     # An engine for each query takes ten times as long as the query.
     kept = engine.connect(threads=1)
     reader.connect = kept.cursor  # type: ignore[attr-defined]
-    return replace(found, trials=found.trials[:1], background={})
+    first, file = found.trials[0], part_file(part)
+    manifest = {**first.manifest, "parts": {file: first.manifest["parts"][file]}}
+    return replace(found, trials=(replace(first, manifest=manifest),), background={})
 
 
 PARTS_CHANGED = [Rows(part) for part in PARTS if part not in OPTIONAL]

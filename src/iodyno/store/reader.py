@@ -100,7 +100,8 @@ class Campaign:
                 try:
                     if file.name in trial.manifest["parts"]:
                         with connect() as connection:
-                            connection.execute(f"CREATE TEMP TABLE whole AS {_rows_of(part, [trial])}")
+                            rows = _rows_of(part, [trial], named=True)
+                            connection.execute(f"CREATE TEMP TABLE whole AS {rows}")
                 except duckdb.Error as found:
                     return _no_part(file, found)
         return _no_part(self.folder, error)
@@ -198,8 +199,8 @@ def _view(connection: duckdb.DuckDBPyConnection, view: str, part: str, trials: I
     connection.execute(f"CREATE VIEW {view} AS {_rows_of(part, trials)}")
 
 
-def _rows_of(part: str, trials: Iterable[StoredTrial]) -> str:
-    """The query for one part of the trials that count, with the name of the trial."""
+def _rows_of(part: str, trials: Iterable[StoredTrial], *, named: bool = False) -> str:
+    """The query for one part of the trials that count, with the trial's name; `named`: its error says which columns are wrong."""
     # A campaign of an older version lacks the parts that came later.
     folders = [
         trial.folder for trial in trials if trial.counts and part_file(part) in trial.manifest["parts"]
@@ -212,5 +213,5 @@ def _rows_of(part: str, trials: Iterable[StoredTrial]) -> str:
     # The folder's name is the trial's: the second part of the path from its end.
     return (
         f"SELECT * FROM (SELECT parse_path(filename)[-2] AS trial, {typed} "
-        f"FROM read_parquet({files}, filename = true)) WHERE {condition(part)}"
+        f"FROM read_parquet({files}, filename = true)) WHERE {condition(part, named=named)}"
     )

@@ -74,12 +74,13 @@ fn a_stream_of_drawn_sizes_arrives_whole() {
     }
 }
 
-#[test]
-fn pipelining_keeps_as_many_under_way_as_it_was_told() {
-    // A server that answers none before all four are there: with fewer in flight nothing would ever come to its end.
+/// Operations of a load that is so many times as long, what its server answered, and bytes that came though four were there. The
+/// server answers none before all four are there: with fewer in flight nothing would ever come to its end.
+fn four_at_a_time(times: u64) -> (u64, u64, usize) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let (mut sender, _) = asking(Engine::Epoll, Engine::Threads, 4);
     (sender.load.connections, sender.load.message_sizes, sender.load.message_bytes) = (1, None, Bytes(100));
+    sender.windows.measured_ns = Nanos(sender.windows.measured_ns.0 * times);
     sender.load.address = Some(listener.local_addr().unwrap().to_string());
     let server = thread::spawn(move || {
         let (mut stream, _) = listener.accept().unwrap();
@@ -93,17 +94,25 @@ fn pipelining_keeps_as_many_under_way_as_it_was_told() {
                 more += stream.read(&mut [0; 100]).unwrap_or(0);
                 stream.set_read_timeout(None).unwrap();
             }
+            answered += 4;
             if stream.write_all(&[0; 4 * 3_000]).is_err() {
                 break;
             }
-            answered += 4;
         }
         (answered, more)
     });
     let prepared = connect(&sender, &Cancel::default()).unwrap();
     let sent = prepared.arm(clock::monotonic().plus(Nanos(30_000_000))).join();
     let (answered, more) = server.join().unwrap();
-    assert!(sent.totals.operations > 0 && sent.totals.operations <= answered, "{answered}");
+    (sent.totals.operations, answered, more)
+}
+
+#[test]
+fn pipelining_keeps_as_many_under_way_as_it_was_told() {
+    // Where others use the CPUs, the server may not have had its turn in a short load.
+    let found = [1, 10, 100].into_iter().map(four_at_a_time).find(|(sent, ..)| *sent > 0);
+    let (sent, answered, more) = found.unwrap();
+    assert!(sent <= answered, "{answered}");
     assert_eq!(more, 0);
 }
 

@@ -275,7 +275,8 @@ def test_blocks_that_follow_the_load_leave_the_cliff(program: AgentProgram) -> N
             )
             law = 64 * counted.span_ns / (200 * MS)
             if adaptive:
-                assert counted.measured["client"] > 3 * law
+                # 190 times the law on a machine that is not busy, 2.2 on one that is.
+                assert counted.measured["client"] > 1.5 * law
             else:
                 assert counted.measured["client"] <= 1.3 * law
 

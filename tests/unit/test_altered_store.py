@@ -24,6 +24,7 @@ from iodyno.store import row_checks
 from iodyno.store.manifest import read_json
 from iodyno.store.schema import SCHEMA_VERSION
 from iodyno.store.writer import write_document
+from iodyno.watch.stored import read_samples
 
 Place = tuple[str | int, ...]
 FACTORS = [{"name": "size", "levels": [65536, 1024], "together": {}}]
@@ -240,6 +241,25 @@ def test_a_row_that_cannot_be_is_one_error_that_names_file_and_column(
     said = capsys.readouterr().err
     assert f"{file}: holds no rows that can be read" in said
     assert f"a row that cannot be: {column}" in said
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "said"),
+    [
+        ("operations", "-1", "a row that cannot be"),
+        ("host", "'other'", "lacks other, of which the trial has records"),
+    ],
+)
+def test_watching_a_stored_trial_reads_no_row_that_cannot_be(
+    campaign: Path, tmp_path: Path, column: str, value: str, said: str
+) -> None:
+    made = shutil.copytree(campaign, tmp_path / "c")
+    file = made / "trials" / "00001-1" / "records.parquet"
+    with duckdb.connect() as engine:
+        engine.execute(f"CREATE TABLE rows AS SELECT * REPLACE ({value} AS {column}) FROM '{file}'")
+        engine.execute(f"COPY rows TO '{file}' (FORMAT parquet)")
+    with pytest.raises(StoreError, match=said):
+        read_samples(made, "00001-1")
 
 
 def test_values_of_a_sensor_without_readings_are_one_error(

@@ -211,7 +211,7 @@ def test_wide_histograms_of_a_long_trial_are_written_in_pieces_and_come_back(tmp
     buckets = list(range(1500, 2350))
     for index in range(4000):
         times = {
-            "count": 850,
+            "count": 850 * index + sum(buckets),
             "sum_ns": 1,
             "buckets": buckets,
             "counts": [index + bucket for bucket in buckets],

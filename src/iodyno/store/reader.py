@@ -15,7 +15,7 @@ from typing import Any
 import duckdb
 
 from iodyno.core.errors import StoreError
-from iodyno.store.engine import connect, listed, name, quoted
+from iodyno.store.engine import connect, listed, name
 from iodyno.store.manifest import (
     background_folders,
     check_against_campaign,
@@ -167,8 +167,7 @@ def read_rows(
     try:
         with connect() as connection:
             for part in parts:
-                file = quoted(str(folder / part_file(part)))
-                found = connection.execute(f"SELECT * FROM read_parquet({file}) WHERE {chosen}")
+                found = connection.execute(f"FROM ({_checked(part, [folder])}) WHERE {chosen}")
                 names = [column[0] for column in found.description or ()]
                 rows[part] = [dict(zip(names, row, strict=True)) for row in found.fetchall()]
     except duckdb.Error as error:
@@ -208,10 +207,13 @@ def _rows_of(part: str, trials: Iterable[StoredTrial], *, named: bool = False) -
     if not folders:
         columns = ", ".join(f"NULL::{kind} AS {name(column)}" for column, kind in PARTS[part].items())
         return f"SELECT NULL::VARCHAR AS trial, {columns} WHERE false"
+    # The folder's name is the trial's: the second part of the path from its end.
+    return _checked(part, folders, "parse_path(filename)[-2] AS trial, ", named=named)
+
+
+def _checked(part: str, folders: Iterable[Path], more: str = "", *, named: bool = False) -> str:
+    """The query for a part in these folders, as the columns' types and with what is true of every row as its condition."""
     files = listed(str(folder / part_file(part)) for folder in folders)
     typed = ", ".join(f"{name(column)}::{kind} AS {name(column)}" for column, kind in PARTS[part].items())
-    # The folder's name is the trial's: the second part of the path from its end.
-    return (
-        f"SELECT * FROM (SELECT parse_path(filename)[-2] AS trial, {typed} "
-        f"FROM read_parquet({files}, filename = true)) WHERE {condition(part, named=named)}"
-    )
+    rows = f"SELECT {more}{typed} FROM read_parquet({files}, filename = true)"
+    return f"SELECT * FROM ({rows}) WHERE {condition(part, named=named)}"

@@ -11,7 +11,7 @@ from iodyno.campaign.feed import SENSORS
 from iodyno.core.errors import StoreError
 from iodyno.core.outcome import bystanders_of
 from iodyno.store.manifest import no_campaign, read_header, read_manifest, trial_folders
-from iodyno.store.schema import CAMPAIGN, TRIALS, part_file
+from iodyno.store.schema import CAMPAIGN, MANIFEST, TRIALS, part_file
 from iodyno.watch.facts import CLOCKS, SENSED_TIMES, Cutter, Sample
 
 _OPERATION = {"send": "write", "receive": "read"}
@@ -99,6 +99,10 @@ def read_samples(folder: Path, name: str, seconds: frozenset[str] = frozenset())
     cutter, samples = Cutter(seconds), []
     for row in sorted(records, key=lambda row: (row["index"], row["host"])):
         key = (row["host"], row["index"])
+        if row["host"] not in hosts:
+            raise StoreError(
+                f"lacks {row['host']}, of which the trial has records", where=str(place / MANIFEST)
+            )
         line = _line(row, hosts[row["host"]], times.get(key, ()), of_classes.get(key, ()))
         sensed = {
             "sensor": "",

@@ -24,9 +24,13 @@ SIZE = 64 << 20
 
 
 def asked(
-    hosts: Mapping[str, Any], factors: Mapping[str, Any], measured: str = "500ms", **settings: Any
+    hosts: Mapping[str, Any],
+    factors: Mapping[str, Any],
+    measured: str = "500ms",
+    retries: int = 0,
+    **settings: Any,
 ) -> Experiment:
-    """A load on a disk of 8 MiB with short windows, one replicate, no retry."""
+    """A load on a disk of 8 MiB with short windows, one replicate."""
     keys = {
         "name": "disks",
         "hosts": hosts,
@@ -34,7 +38,7 @@ def asked(
         "factors": factors,
         "design": {"replicates": 1},
         "windows": {"warm_up": "100ms", "measured": measured, "drain": "0s", "interval": "100ms"},
-        "limits": {"retries": 0, "background_window": "100ms", "background": 1.0},
+        "limits": {"retries": retries, "background_window": "100ms", "background": 1.0},
     }
     return parse_experiment(experiment_text(keys), environment={})
 

@@ -284,12 +284,13 @@ def test_pages_of_another_node_are_those_that_a_program_was_given_from_there(
     monkeypatch.setattr("iodyno.campaign.testbed.accesses.open_hosts", open_hosts)
     client = {"access": "ssh", "to": "far", "cpus": "near vda"}
     target = {"target": "/dev/vda", "pattern": "random", "direct": "on"}
-    experiment = made_devices.asked({"client": client}, {"queue_depth": [1]}, measured="2s", **target)
+    experiment = made_devices.asked({"client": client}, {"queue_depth": [1]}, "2s", retries=3, **target)
     group = "/sys/fs/cgroup/of-the-other-node"
 
     def remote() -> tuple[float, str]:
         folder = asyncio.run(run(experiment, tmp_path / "campaigns", program=own_agent(tmp_path))).folder
-        (trial,) = read_dataset(folder).trials
+        *_, trial = read_dataset(folder).trials
+        assert trial.status == "finished", trial.reason
         pages, loads = (
             measure_named(trial, f"client.remote_{what}_ratio", CostBasis()) for what in ("pages", "loads")
         )

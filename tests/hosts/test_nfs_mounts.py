@@ -130,10 +130,11 @@ def test_operations_of_a_load_are_counted_by_what_they_do(
     machine.said("dd if=/dev/urandom of=/mnt/nfs/load bs=1M count=8")
     client = {"access": "ssh", "to": "far"}
     load = {"target": "/mnt/nfs/load", "direct": "on", "block": "16KiB"}
-    experiment = made_devices.asked({"client": client}, {"queue_depth": [1]}, measured="3s", **load)
+    experiment = made_devices.asked({"client": client}, {"queue_depth": [1]}, "3s", retries=3, **load)
     folder = asyncio.run(run(experiment, tmp_path / "campaigns", program=own_agent(tmp_path))).folder
     dataset = read_dataset(folder)
-    (trial,) = dataset.trials
+    *_, trial = dataset.trials
+    assert trial.status == "finished", trial.reason
     (host,) = trial.hosts.values()
     found = file_systems.measured(host)
     reads = found["NFS /mnt/nfs", "read"]

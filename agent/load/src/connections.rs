@@ -1,7 +1,7 @@
 //! What the workers of a load on connections have in common.
 
 use std::ops::Deref;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::AtomicU32;
 use std::sync::Mutex;
 
@@ -123,6 +123,12 @@ impl Connections {
     /// What all kinds of load have.
     pub(crate) fn shared(&self) -> &Shared {
         &self.shared
+    }
+
+    /// What its threads call upon, besides what they open themselves.
+    pub(crate) fn files(&self) -> Vec<BorrowedFd<'_>> {
+        let sockets = self.sockets.iter().map(AsFd::as_fd);
+        sockets.chain(self.listener.iter().map(AsFd::as_fd)).chain(self.means.files()).collect()
     }
 
     /// Connections of one worker: dealt out in turn.

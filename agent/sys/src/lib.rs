@@ -30,6 +30,7 @@ mod netlink;
 pub mod network_device;
 pub mod open_sockets;
 pub mod operation_clock;
+pub mod own_files;
 pub mod packet_ring;
 pub mod perf_event;
 pub mod perf_samples;

@@ -9,6 +9,7 @@ pub(crate) mod threads;
 use std::os::fd::{AsFd, OwnedFd};
 
 use iodyno_core::network::{Direction, Engine, Role, Syscalls, TrafficKind, Transport};
+use iodyno_sys::own_files::with_own_files;
 
 use crate::connections::Connections;
 use crate::prepared::Work;
@@ -33,7 +34,11 @@ impl Work for Connections {
     }
 
     fn carry_out(&self, number: usize) {
-        work(self, number);
+        match self.job.load.engine {
+            // They open devices, and leave what they attach to them to the process.
+            Engine::Rings | Engine::Reflector => work(self, number),
+            _ => with_own_files(&self.files(), self.shared().workers(), || work(self, number)),
+        }
     }
 
     fn connections(&self) -> u32 {

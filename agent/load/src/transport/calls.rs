@@ -53,6 +53,12 @@ impl Means {
         }
         Ok(means)
     }
+
+    /// All of them.
+    pub(crate) fn files(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        let pipes = self.pipes.iter().flat_map(|(reading, writing)| [reading, writing]);
+        self.file.iter().chain(pipes).map(AsFd::as_fd)
+    }
 }
 
 /// By which call bytes leave.

@@ -24,6 +24,7 @@ use iodyno_core::message::ErrorCode;
 use iodyno_core::units::{Bytes, Nanos};
 use iodyno_load::{Cancel, LoadError, OpenLoop, OpenTotals};
 use iodyno_sys::lock::locked;
+use iodyno_sys::own_files::with_own_files;
 use iodyno_sys::{affinity, clock, realtime};
 
 use crate::classes::ClassTotals;
@@ -193,7 +194,7 @@ fn start(shared: Arc<Shared>, streams: Vec<BlockStream>, cancel: &Cancel) -> Res
     for (number, stream) in streams.into_iter().enumerate() {
         let own = Arc::clone(&crew.shared);
         let work = move || {
-            syscalls::work(&own, number, stream);
+            with_own_files(&own.files, count, || syscalls::work(&own, number, stream));
             own.finish();
         };
         let spawned = thread::Builder::new().name("load".to_owned()).stack_size(STACK_BYTES).spawn(work);

@@ -238,24 +238,24 @@ pub fn sweep(folder: &Path) {
         return;
     }
     let Ok(files) = fs::read_dir(folder) else { return };
-    let left: Vec<_> = files
+    let owned: Vec<_> = files
         .flatten()
         .filter_map(|entry| {
             let file = OpenOptions::new().read(true).write(true).open(entry.path()).ok()?;
-            let free = file_lock::try_exclusive(&file).ok()?;
             let inode = lines(&file).ok()?.iter().rev().find_map(|line| match line {
                 Line::Owner { namespace_inode, .. } => Some(*namespace_inode),
                 _ => None,
             })?;
-            free.then(|| (entry.path(), file, inode))
+            Some((entry.path(), file, inode))
         })
         .collect();
-    if left.is_empty() {
+    if owned.is_empty() {
         return;
     }
     let there = namespaces();
-    for (path, _locked, inode) in left {
-        if !there.contains(&inode) {
+    for (path, file, inode) in owned {
+        // Where somebody can be, no lock is taken: who claims it meanwhile would find it held.
+        if !there.contains(&inode) && file_lock::try_exclusive(&file).unwrap_or(false) {
             let _ = fs::remove_file(path);
         }
     }
@@ -447,6 +447,27 @@ mod tests {
         fs::write(place.0.join("here"), owner(namespace_inode())).unwrap();
         sweep(&place.0);
         assert!(!place.0.join("gone").exists() && place.0.join("here").exists());
+    }
+
+    #[test]
+    fn who_looks_for_namespaces_that_are_gone_keeps_nobody_from_his_journal() {
+        let place = Place::new("looked-at");
+        let folder = place.0.join("tunables");
+        let mut journal = claim(&place);
+        journal.write(Entry::new("a".into(), None, vec![])).unwrap();
+        drop(journal);
+        let done = std::sync::atomic::AtomicBool::new(false);
+        let held = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !done.load(std::sync::atomic::Ordering::Relaxed) {
+                    sweep(&folder);
+                }
+            });
+            let held = (0..1000).filter(|_| Journal::claim(&folder).unwrap().is_err()).count();
+            done.store(true, std::sync::atomic::Ordering::Relaxed);
+            held
+        });
+        assert_eq!(held, 0);
     }
 
     #[test]

@@ -6,6 +6,7 @@
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use iodyno_core::job::CpuQuotaObtained;
 use iodyno_core::message::ErrorCode;
@@ -23,6 +24,8 @@ const LEAST_QUOTA_US: u64 = 1_000;
 /// chosen: real-time share of the group, in each period of the kernel's (one second, usually). A kernel with
 /// `RT_GROUP_SCHED` gives a new group none, and the agent starts on time and reports on time by a little of it.
 const REALTIME_US: u64 = 50_000;
+/// chosen: many times what the end of a thread takes on a busy machine.
+const GONE_WITHIN: Duration = Duration::from_secs(2);
 /// What the names of groups begin with.
 const PREFIX: &str = "iodyno-agent-";
 const PLACE: &str = "cpu_quota_percent";
@@ -93,7 +96,12 @@ impl Drop for Quota {
         // Fails when the group was removed meanwhile, with everything in it. The group that stays behind when
         // its removal fails is removed by the next agent.
         let _ = self.before.write_all(std::process::id().to_string().as_bytes());
-        let _ = fs::remove_dir(&self.group);
+        // A thread that was waited for is in the group until the kernel is done with it.
+        let busy = || fs::remove_dir(&self.group).is_err_and(|why| why.kind() == io::ErrorKind::ResourceBusy);
+        let given_up = Instant::now() + GONE_WITHIN;
+        while busy() && Instant::now() < given_up {
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
 }
 

@@ -25,6 +25,8 @@ from places import HUNG_S, ssh_place
 from iodyno.analysis.histogram import bounds_of
 from iodyno.analysis.recording import Recording
 from iodyno.campaign.recording import Progress, RecordingSpec, record
+from iodyno.campaign.trial import start_idle
+from iodyno.core.errors import TrialError
 from iodyno.core.experiment import HostSpec
 from iodyno.hosts.access import AgentProgram
 from iodyno.store.manifest import read_manifest, trial_folders
@@ -349,6 +351,27 @@ def test_an_agent_that_is_lost_is_started_anew_and_what_is_missing_is_said(tmp_p
     gone = "some time before it is missing: host host: the agent is gone"
     said = [[gone in warning["text"] for warning in manifest["warnings"]] for manifest in (first, second)]
     assert not any(said[0]) and any(said[1])
+
+
+def test_the_first_reason_for_a_gap_stays_when_others_follow(
+    program: AgentProgram, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reasons = ["the agent is gone", "no answer", "the start is over", "no answer"]
+    left = iter(reasons)
+
+    async def started(*words: Any) -> int:
+        for why in left:
+            raise TrialError(why)
+        return await start_idle(*words)
+
+    monkeypatch.setattr("iodyno.campaign.recording.start_idle", started)
+    folder, ms = tmp_path / "recording", 10**6
+    folder.mkdir()
+    spec, progress = RecordingSpec(100 * ms, 1000 * ms, 300 * ms), Progress()
+    asyncio.run(record(spec, HostSpec("host", "local"), folder, progress, lambda text: None, program))
+    (segment,) = trial_folders(folder)
+    said = [warning["text"] for warning in read_manifest(segment)["warnings"]]
+    assert "some time before it is missing: the agent is gone; then no answer" in said
 
 
 def test_a_host_of_another_machine_is_recorded(program: AgentProgram, tmp_path: Path) -> None:

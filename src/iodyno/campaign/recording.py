@@ -236,7 +236,7 @@ class _Segments:
         self._records = self._journal_bytes = 0
         self._sealing: asyncio.Task[None] | None = None
         self._next = 1 + max((_order(each) for each in trial_folders(folder)), default=-1)
-        self._reason = ""
+        self._reasons: list[str] = []
 
     def begin(self, host: str, account: Account, start_ns: int) -> None:
         """A job begins at an instant of the lab's clock."""
@@ -244,8 +244,9 @@ class _Segments:
         self._wall_ns = self._clock.now_ns() + start_ns - time.monotonic_ns()
 
     def gap(self, why: str) -> None:
-        """Notes with the next segment why some time before it is missing."""
-        self._reason = why
+        """Notes with the next segment why some time before it is missing: what came first, and what came last."""
+        if why not in self._reasons:
+            self._reasons[1:] = [why]
 
     def take(self, sent: SentRecord) -> None:
         """Takes a record. Raises StoreError where one before it cannot be put away."""
@@ -313,8 +314,9 @@ class _Segments:
         order, wall_ns = self._next, self._wall_ns + begin_ns - self._first_ns
         self._next += 1
         name = f"{order:05d}-1"
-        if self._reason:
-            self._account.warning(WarningCode.RETRIED, f"some time before it is missing: {self._reason}")
+        if self._reasons:
+            why = "; then ".join(self._reasons)
+            self._account.warning(WarningCode.RETRIED, f"some time before it is missing: {why}")
         self._manifest = {
             "trial": name,
             **{"order": order, "attempt": 1, "block": 0, "replicate": order, "point": POINT},
@@ -328,7 +330,7 @@ class _Segments:
             ],
             "overhead_ns": None,
         }
-        self._account.warnings, self._reason = [], ""
+        self._account.warnings, self._reasons = [], []
         self._records = self._journal_bytes = 0
         self._writer = TrialWriter(self._parent, name, self._manifest)
         self._feed.begin_trial(name, order=order, attempt=1, point=POINT, levels={}, proof=False)

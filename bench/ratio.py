@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 
 def paired(ours: Sequence[float], theirs: Sequence[float]) -> tuple[float, float, float]:
@@ -25,3 +25,17 @@ def middle(ours: Sequence[float], theirs: Sequence[float]) -> tuple[float, float
     ]
     dropped = max(1, sum(probability <= 0.05 for probability in beyond))
     return statistics.median(ratios), ratios[dropped - 1], ratios[count - dropped]
+
+
+def best_by_the_others(sides: Mapping[str, Sequence[float]], best: Callable[..., str] = max) -> list[str]:
+    """For each pair, the side with the best median over all other pairs.
+
+    Of several that are alike, the luckiest is the best of the pairs by which it is chosen, and would be ahead of all in them.
+    """
+    (pairs,) = {len(values) for values in sides.values()}
+
+    def of_others(name: str, pair: int) -> float:
+        values = sides[name]
+        return statistics.median([*values[:pair], *values[pair + 1 :]] or values)
+
+    return [best(sides, key=lambda name: of_others(name, pair)) for pair in range(pairs)]

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.peers import BLOCK_BYTES, EXCHANGE_BYTES, PEERS, WORKING_SET_BYTES, Asked, Command, Lines, Peer
-from bench.ratio import middle
+from bench.ratio import best_by_the_others, middle
 from bench.sampler import Sampler, descendants
 from bench.testbed import Pair, open_testbed
 from iodyno.store.reader import read_rows
@@ -385,22 +385,32 @@ def _medians(cell: Mapping[str, Any]) -> str:
 _UNITS = {"bulk": (8e-9, "Gbit/s"), "rr": (1e-3, "k/s"), "disk": (1e-3, "k/s")}
 
 
+def _of(peers: Mapping[str, Mapping[str, list[float]]], chosen: Sequence[str], quantity: str) -> list[float]:
+    """What the peer that was chosen for each pair came to in it."""
+    return [peers[name][quantity][pair] for pair, name in enumerate(chosen)]
+
+
 def figures(found: Mapping[str, Mapping[str, Any]]) -> Rows:
-    """A row a cell and way of ours: against the peer with the best rate, and the cost also against the least; and means last."""
+    """A row a cell and way of ours: against the peer with the best rate, and the cost also against the least; and means last.
+    The peer that a pair is held against is chosen by the other pairs; the one that is named, by all.
+    """
     rows: Rows = []
     ratios: dict[str, dict[str, list[float]]] = {}
     for name, cell in found.items():
         if not cell["ours"] or not cell["peers"]:
             continue
-        fastest = max(cell["peers"], key=lambda peer: statistics.median(cell["peers"][peer]["rate"]))
-        cheapest = min(cell["peers"], key=lambda peer: statistics.median(cell["peers"][peer]["cost"]))
+        peers = cell["peers"]
+        fastest = max(peers, key=lambda peer: statistics.median(peers[peer]["rate"]))
+        cheapest = min(peers, key=lambda peer: statistics.median(peers[peer]["cost"]))
+        fast = best_by_the_others({peer: values["rate"] for peer, values in peers.items()})
+        cheap = best_by_the_others({peer: values["cost"] for peer, values in peers.items()}, min)
         kind = name.partition("-")[0]
         factor, unit = _UNITS[kind]
         for way, mine in cell["ours"].items():
             against = {
-                "rate": middle(mine["rate"], cell["peers"][fastest]["rate"]),
-                "cost": middle(mine["cost"], cell["peers"][fastest]["cost"]),
-                "least cost": middle(mine["cost"], cell["peers"][cheapest]["cost"]),
+                "rate": middle(mine["rate"], _of(peers, fast, "rate")),
+                "cost": middle(mine["cost"], _of(peers, fast, "cost")),
+                "least cost": middle(mine["cost"], _of(peers, cheap, "cost")),
             }
             for group in (kind, "all"):
                 for quantity, ratio in against.items():
@@ -413,7 +423,7 @@ def figures(found: Mapping[str, Mapping[str, Any]]) -> Rows:
                     "cell": name,
                     "ours": way,
                     "rate": f"{statistics.median(mine['rate']) * factor:.4g} {unit}",
-                    "best peer": f"{fastest} {statistics.median(cell['peers'][fastest]['rate']) * factor:.4g}",
+                    "best peer": f"{fastest} {statistics.median(peers[fastest]['rate']) * factor:.4g}",
                     "rate ratio": shown["rate"],
                     "cost ratio": shown["cost"],
                     "least cost": cheapest,

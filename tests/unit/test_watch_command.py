@@ -92,7 +92,8 @@ def test_a_live_board_tells_what_happens(tmp_path: Path) -> None:
         assert "no trial yet" in shown(board) and "opening the hosts" in shown(board)
         tell_trial(feed, 0, intervals=4, pace=lambda _: None, end=False)
         feed.event("warning", code="host_busy", text="it is busy", where="host server")
-        until(lambda: (board.refresh(), len(board.samples) == 8)[1])
+        # The warning comes by another file than the samples.
+        until(lambda: (board.refresh(), len(board.samples) == 8 and board.state()["warnings"])[1])
         state = board.state()
         assert state["phase"] == "running" and state["current"] == "00000-1" and 50 < state["left_s"] <= 60
         assert state["warnings"] == ["host server: it is busy"]

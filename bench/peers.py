@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -94,6 +95,14 @@ def number_in(pattern: str, said: str) -> float:
     if not found:
         raise RuntimeError(f"it said: {said[-300:]}")
     return float(found[-1])
+
+
+def _bare(asked: Asked) -> Lines:
+    if asked.count > 1:
+        raise RuntimeError("a bare loop has one connection")
+    program = str(asked.folder / "bare")
+    subprocess.run(["cc", "-O2", "-o", program, Path(__file__).with_name("bare.c")], check=True)
+    return Lines([[program, str(PORT), asked.address, str(asked.size)]], [[program, str(PORT)]], [PORT])
 
 
 def _iperf3(asked: Asked) -> Lines:
@@ -233,7 +242,11 @@ def _rate_of_fio(said: str) -> float:
 
 _UPERF = r"^Txn2\s.*?\s(\d+)op/s"
 
+BARE = "bare loop"
+"""No tool: what one connection moves with a call a message and nothing else (`bare.c`). Ours is held against it, too."""
+
 PEERS: Mapping[str, Peer] = {
+    BARE: Peer("bulk", "cc", _bare),
     "iperf3": Peer("bulk", "iperf3", _iperf3),
     "nuttcp": Peer("bulk", "nuttcp", _nuttcp),
     "neper": Peer("bulk", "tcp_stream", _neper("tcp_stream")),

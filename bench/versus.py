@@ -25,7 +25,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from bench.peers import BLOCK_BYTES, EXCHANGE_BYTES, PEERS, WORKING_SET_BYTES, Asked, Command, Lines, Peer
+from bench.peers import (
+    BARE,
+    BLOCK_BYTES,
+    EXCHANGE_BYTES,
+    PEERS,
+    WORKING_SET_BYTES,
+    Asked,
+    Command,
+    Lines,
+    Peer,
+)
 from bench.ratio import best_by_the_others, middle
 from bench.sampler import Sampler, descendants
 from bench.testbed import Pair, open_testbed
@@ -385,6 +395,10 @@ def _medians(cell: Mapping[str, Any]) -> str:
 _UNITS = {"bulk": (8e-9, "Gbit/s"), "rr": (1e-3, "k/s"), "disk": (1e-3, "k/s")}
 
 
+def _shown(ratio: tuple[float, float, float]) -> str:
+    return "{:.2f} [{:.2f}, {:.2f}]".format(*ratio)
+
+
 def _of(peers: Mapping[str, Mapping[str, list[float]]], chosen: Sequence[str], quantity: str) -> list[float]:
     """What the peer that was chosen for each pair came to in it."""
     return [peers[name][quantity][pair] for pair, name in enumerate(chosen)]
@@ -397,9 +411,10 @@ def figures(found: Mapping[str, Mapping[str, Any]]) -> Rows:
     rows: Rows = []
     ratios: dict[str, dict[str, list[float]]] = {}
     for name, cell in found.items():
-        if not cell["ours"] or not cell["peers"]:
+        peers = {peer: values for peer, values in cell["peers"].items() if peer != BARE}
+        if not cell["ours"] or not peers:
             continue
-        peers = cell["peers"]
+        bare = cell["peers"].get(BARE)
         fastest = max(peers, key=lambda peer: statistics.median(peers[peer]["rate"]))
         cheapest = min(peers, key=lambda peer: statistics.median(peers[peer]["cost"]))
         fast = best_by_the_others({peer: values["rate"] for peer, values in peers.items()})
@@ -415,9 +430,7 @@ def figures(found: Mapping[str, Mapping[str, Any]]) -> Rows:
             for group in (kind, "all"):
                 for quantity, ratio in against.items():
                     ratios.setdefault(f"{group}, {way}", {}).setdefault(quantity, []).append(ratio[0])
-            shown = {
-                quantity: "{:.2f} [{:.2f}, {:.2f}]".format(*ratio) for quantity, ratio in against.items()
-            }
+            shown = {quantity: _shown(ratio) for quantity, ratio in against.items()}
             rows.append(
                 {
                     "cell": name,
@@ -425,6 +438,7 @@ def figures(found: Mapping[str, Mapping[str, Any]]) -> Rows:
                     "rate": f"{statistics.median(mine['rate']) * factor:.4g} {unit}",
                     "best peer": f"{fastest} {statistics.median(peers[fastest]['rate']) * factor:.4g}",
                     "rate ratio": shown["rate"],
+                    "to a bare loop": _shown(middle(mine["rate"], bare["rate"])) if bare else "",
                     "cost ratio": shown["cost"],
                     "least cost": cheapest,
                     "cost ratio to it": shown["least cost"],
@@ -442,6 +456,7 @@ def figures(found: Mapping[str, Mapping[str, Any]]) -> Rows:
                 "rate": "",
                 "best peer": "",
                 "rate ratio": means["rate"],
+                "to a bare loop": "",
                 "cost ratio": means["cost"],
                 "least cost": "",
                 "cost ratio to it": means["least cost"],

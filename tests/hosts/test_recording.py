@@ -255,14 +255,17 @@ CALL = f"/proc/self/task/{threading.get_native_id()}/syscall"
 SPLICE = {"x86_64": "275", "aarch64": "76"}[platform.machine()]
 def moved(pauses):
     out, into = os.pipe()
+    begun = []
     def fill():
-        for pause in pauses:
-            while open(CALL).read().split()[0] != SPLICE:
+        for number, pause in enumerate(pauses):
+            # In this call, and not still in the one before, which may wait for the lock of the pipe.
+            while len(begun) == number or open(CALL).read().split()[0] != SPLICE:
                 time.sleep(1e-4)
             time.sleep(pause)
             os.write(into, b"x" * 100)
     threading.Thread(target=fill).start()
-    for _ in pauses:
+    for pause in pauses:
+        begun.append(pause)
         os.splice(out, NULL, 4096)
 print("begun", flush=True)
 moved([float(sys.argv[1])])

@@ -102,7 +102,8 @@ def _bare(asked: Asked) -> Lines:
         raise RuntimeError("a bare loop has one connection")
     program = str(asked.folder / "bare")
     subprocess.run(["cc", "-O2", "-o", program, Path(__file__).with_name("bare.c")], check=True)
-    return Lines([[program, str(PORT), asked.address, str(asked.size)]], [[program, str(PORT)]], [PORT])
+    client = [program, str(PORT), asked.address, str(asked.size), f"{asked.seconds:.0f}"]
+    return Lines([client], [[program, str(PORT)]], [PORT])
 
 
 def _iperf3(asked: Asked) -> Lines:

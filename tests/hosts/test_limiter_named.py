@@ -128,17 +128,21 @@ BUCKET = (
 
 @pytest.mark.alone
 def test_a_bucket_that_runs_empty_is_told_with_what_it_held(tmp_path: Path) -> None:
-    measured(tmp_path, {"burst": {"connections": 1}}, _Foreign("client", BUCKET))
-    (folder,) = tmp_path.iterdir()
-    (warning,) = [
-        warning
-        for warning in analyse(read_dataset(folder)).warnings
-        if warning.code is WarningCode.NOT_STEADY
-    ]
-    # 30 MB of headers and payload at 400 Mbit/s last for 0.8 s, of which payload is 94 %.
-    found = re.search(
-        r"from (\d+) Mbit/s to ([\d.]+) Mbit/s after ([\d.]+) s .* of ([\d.]+) MB \[", warning.text
-    )
+    for number in range(TRIALS_MOST):
+        measured(tmp_path / str(number), {"burst": {"connections": 1}}, _Foreign("client", BUCKET))
+        (folder,) = (tmp_path / str(number)).iterdir()
+        (warning,) = [
+            warning
+            for warning in analyse(read_dataset(folder)).warnings
+            if warning.code is WarningCode.NOT_STEADY
+        ]
+        # 30 MB of headers and payload at 400 Mbit/s last for 0.8 s, of which payload is 94 %.
+        found = re.search(
+            r"from (\d+) Mbit/s to ([\d.]+) Mbit/s after ([\d.]+) s .* of ([\d.]+) MB \[", warning.text
+        )
+        # A machine that halts for 20 ms in the middle makes more than two levels of it.
+        if found:
+            break
     assert found, warning.text
     burst, refill, empty_s, held = map(float, found.groups())
     assert 340 < burst < 400 and 85 < refill < 100 and 0.7 < empty_s < 0.95 and 24 < held < 33

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
-from statistics import fmean, stdev
+from statistics import fmean, pvariance, stdev
 
 from iodyno.analysis import chance
 from iodyno.core.outcome import Estimate
@@ -16,7 +16,9 @@ PART_LEAST = 6
 FALL_LEAST = 0.2
 """Of the first level (chosen: four times what makes a window unsteady)."""
 EXPLAINED_LEAST = 0.9
-"""Share of the variance that one fall explains (chosen: what is left is the noise of either level)."""
+"""Share of the variance that one fall explains (chosen: what is left is the noise of either level). Of the means of ten parts of
+a level: what comes a moment too late is missing in one short interval and too much in the next.
+"""
 _FLAT_WITHIN = 0.05
 _CHANCE = 0.01
 _TOGETHER = 10
@@ -44,8 +46,6 @@ def token_bucket(rates: Sequence[float], interval_s: float, before_s: float, uni
     n = len(rates)
     if n < 2 * PART_LEAST + 1:
         return None
-    mean = fmean(rates)
-    whole = sum((rate - mean) ** 2 for rate in rates)
     sums, squares = [0.0, *accumulate(rates)], [0.0, *accumulate(rate * rate for rate in rates)]
 
     def left(at: int) -> float:
@@ -57,9 +57,11 @@ def token_bucket(rates: Sequence[float], interval_s: float, before_s: float, uni
     at = min(range(PART_LEAST, n - PART_LEAST), key=left)
     high, low = rates[:at], rates[at + 1 :]
     fall = fmean(high) - fmean(low)
+    noise = sum(len(level) * pvariance(_parts(level)) for level in (high, low))
+    explained = fall**2 * len(high) * len(low) / (n - 1)
     if (
-        fall < FALL_LEAST * fmean(high)
-        or left(at) > (1 - EXPLAINED_LEAST) * whole
+        fall <= FALL_LEAST * fmean(high)
+        or explained < EXPLAINED_LEAST * (explained + noise)
         or not (_flat(high) and _flat(low))
     ):
         return None

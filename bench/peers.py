@@ -9,6 +9,7 @@ joins small writes (MSG_MORE) unless it is told not to; both are there.
 from __future__ import annotations
 
 import json
+import math
 import re
 import shutil
 import subprocess
@@ -86,7 +87,7 @@ def _lasting(asked: Asked) -> str:
     chosen: fifty processes begin a second, as they do on two busy CPUs. What each says of its own time then adds up to more than
     all did at once, in the tool's favour.
     """
-    return f"{asked.seconds + asked.count // 50:.0f}"
+    return f"{asked.seconds + math.ceil((asked.count - 1) / 50):.0f}"
 
 
 def number_in(pattern: str, said: str) -> float:

@@ -132,6 +132,18 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "receive window": ("receive_window", {"flow": {"rwnd": 0.57}}),
     "send buffer as the kernel counts it": ("send_buffer", {"flow": {"sndbuf": 0.5}}),
     "send buffer as the sender feels it": ("send_buffer", {"sender": {"run": 0.4}, "sending": BUFFERS}),
+    "a full CPU but for moments in which the buffer is full": (
+        "client.cpu",
+        {"sender": {"app": 0.6, "softirq": 0.3, "run": 0.88}, "sending": BUFFERS},
+    ),
+    "a buffer that is full for a sixth of the time, half of it the kernel's": (
+        "send_buffer",
+        {"sender": {"app": 0.5, "softirq": 0.34, "run": 0.83}, "flow": {"cwnd": 7.0}, "sending": BUFFERS},
+    ),
+    "a congestion window that the buffer holds": (
+        UNKNOWN,
+        {"sender": {"app": 0.5, "softirq": 0.34, "run": 0.83}, "flow": {"cwnd": 4.0}, "sending": BUFFERS},
+    ),
     "congestion window": ("congestion_window", {"sender": {"run": 0.1}, "flow": {"cwnd": 72.0}}),
     "loss": ("loss", {"flow": {"retransmitted": 0.01}}),
     "loss of a full link": (

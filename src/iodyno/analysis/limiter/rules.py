@@ -106,6 +106,13 @@ _CPU_EXHAUSTED = (
     _below("idle_ratio_of_busiest_cpu", signals.cpu_idle_least, 0.01, _NONE_LEFT),
     _above("load_ratio_of_busiest_cpu", signals.load_cpu_most, 0.97, _NONE_LEFT),
 )
+_NO_GAP = "chosen: what sleeps longer is held up by what it sleeps for (perturbed: docs/guides/limiter.md)"
+_CPU_MOST = (
+    # Who fills a buffer now and then sleeps for a moment, and so idles its CPU.
+    _below("idle_ratio_of_busiest_cpu", signals.cpu_idle_least, 0.15, _NO_GAP),
+    _above("load_ratio_of_busiest_cpu", signals.load_cpu_most, 0.80, _NO_GAP),
+    _below("asleep_ratio", signals.asleep, 0.15, _NO_GAP),
+)
 _WINDOW_OPEN = _below("rwnd_limited_ratio", flow_signals.rwnd_limited, 0.20, _MEASURED)
 
 RULES: tuple[Rule, ...] = (
@@ -254,6 +261,7 @@ RULES: tuple[Rule, ...] = (
     Rule("cpu", _CPU_FULL, ends=("receive",)),
     Rule("cpu", (*_CPU_SHARED, _WINDOW_OPEN), ends=("send",)),
     Rule("cpu", _CPU_SHARED, ends=("receive",)),
+    Rule("cpu", (*_CPU_MOST, _WINDOW_OPEN), ends=("send",)),
     # Where no time is left at all, a larger window sends more only as far as it saves CPU time.
     Rule("cpu", _CPU_EXHAUSTED, ends=("send",)),
     Rule(
@@ -328,12 +336,12 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "send_buffer",
         (
-            _above("blocked_in_sends_ratio", script_signals.blocked_in_sends, 0.20, _MEASURED),
+            _above("blocked_in_sends_ratio", script_signals.blocked_in_sends, 0.10, _NO_GAP),
             _above(
                 "window_over_send_buffer",
                 script_signals.send_buffer_used,
-                1.0,
-                "RFC 4898, the smaller of the two windows",
+                0.5,
+                "RFC 4898, the smaller of the two windows; socket(7): half of the buffer is the kernel's",
             ),
             _below(
                 "rwnd_limited_ratio",

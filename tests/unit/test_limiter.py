@@ -198,6 +198,22 @@ def test_a_signal_must_hold_in_four_of_five_intervals() -> None:
         assert verdict.of_trial(made).name == expected
 
 
+@pytest.mark.parametrize(("stolen", "expected"), [(5, "client.cpu"), (6, UNKNOWN)])
+def test_intervals_in_which_the_hypervisor_took_cpu_time_are_left_out_where_others_are_most(
+    stolen: int, expected: str
+) -> None:
+    """The receiver's CPU is taken away, and the sender waits for it."""
+    made, disturbed = trial(sender=FULL), trial(sender={"app": 0.3, "run": 0.3}, receiver={"steal": 0.3})
+    for name, data in made.hosts.items():
+        for sensor, readings in data.readings.items():
+            readings.update(dict(list(disturbed.hosts[name].readings[sensor].items())[:stolen]))
+    found = verdict.of_trial(made)
+    assert (found.name, found.stolen) == (expected, stolen > 5)
+    calm = verdict.of_trial(trial(sender=FULL))
+    assert verdict.of_point([found, found, calm]).name == "client.cpu"
+    assert verdict.of_point([found] * 3).name == expected
+
+
 def test_others_that_go_from_host_to_host_are_named_where_they_are_most_often() -> None:
     busy = {"app": 0.4, "other": 0.5, "run": 0.4, "wait": 0.5}
     for at_the_client, expected in ((10, "client"), (6, "client"), (3, "server")):

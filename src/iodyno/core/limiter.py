@@ -269,7 +269,8 @@ class Verdict:
     `faint`: what the rules looked at besides, with little that speaks for it, or less than another rule has for the same
     limiter: a point holds all of its trials together. `unseen`: limiters that could not be looked at in every way, each once,
     and why. `apart`: of trials that differ in what limits them, how many each thing
-    limited; where they agree, or not one of them has a limiter, there is nothing in it.
+    limited; where they agree, or not one of them has a limiter, there is nothing in it. `stolen`: the hypervisor took CPU time in
+    most intervals of the trial; such trials are left out of a point where they are fewer than the others.
     """
 
     name: str
@@ -278,6 +279,7 @@ class Verdict:
     trials: int = 1
     apart: tuple[tuple[str, int], ...] = ()
     faint: tuple[Suspect, ...] = ()
+    stolen: bool = False
 
     @property
     def suspect(self) -> Suspect | None:

@@ -24,6 +24,8 @@ _REACHED = "offered_load"
 _ORDER = {name: place for place, name in enumerate(LIMITERS)}
 _MOVES = "run_queue"
 _PAUSES, _FULL = "application", ("softirq", "cpu")
+_STEAL, _STOLEN = ".steal_ratio", 0.05
+"""Share of a CPU that the hypervisor took in an interval, from which on it tells what was taken, not what limits."""
 
 
 def of_trial(trial: Trial) -> Verdict:
@@ -32,7 +34,24 @@ def of_trial(trial: Trial) -> Verdict:
     if found is None:
         return Verdict(UNKNOWN, unseen=("the trial has not two ends with records",))
     ends = {role: view.host.name for role in _roles(trial) if (view := View.of(trial, role))}
-    return of_signals(found, ends, rules_of(trial), _outside(trial))
+    kept = _undisturbed(found)
+    said = of_signals(kept or found, ends, rules_of(trial), _outside(trial))
+    return replace(said, stolen=kept is None)
+
+
+def _undisturbed(found: Mapping[str, Signal]) -> dict[str, Signal] | None:
+    """The signals of those intervals in which no host's CPUs were taken away, if these are most; else None."""
+    every = [signal.values for signal in found.values()]
+    taken = [signal.values for name, signal in found.items() if name.endswith(_STEAL)]
+    stolen = {window for values in taken for window, share in values.items() if share >= _STOLEN}
+    if 2 * len(stolen) > len(set().union(*every)):
+        return None
+    return {
+        name: replace(
+            signal, values={window: value for window, value in signal.values.items() if window not in stolen}
+        )
+        for name, signal in found.items()
+    }
 
 
 def _outside(trial: Trial) -> Sequence[Suspect]:
@@ -103,6 +122,7 @@ def of_point(verdicts: Sequence[Verdict]) -> Verdict:
     """
     if not verdicts:
         return Verdict(UNKNOWN, unseen=("the point has no finished trial",), trials=0)
+    verdicts = [verdict for verdict in verdicts if not verdict.stolen] or verdicts
     ranked = _ranked([_of_trials(name, verdicts) for name in _ranked_in_any(verdicts)])
     named = Counter(verdict.name for verdict in verdicts if verdict.name != UNKNOWN)
     name = _name(ranked)

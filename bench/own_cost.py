@@ -12,6 +12,7 @@ from dataclasses import replace
 from bench.ratio import middle, paired
 from bench.testbed import Trial, open_testbed, trial
 from iodyno.core.experiment import SENSOR_LEVELS, HostSpec, SensorLevel
+from iodyno.core.workload import Level
 from iodyno.session import accesses
 from iodyno.session.locate import find_agent
 from iodyno.session.session import Session
@@ -63,24 +64,31 @@ async def records(pairs: int) -> list[dict[str, object]]:
     return rows
 
 
+CONGESTION_CONTROLS: tuple[dict[str, Level], ...] = ({}, {"congestion_control": "cubic"})
+"""As the system has it (None set), and one that is not paced: bbr rates the path by what came through, so that a little more
+CPU time of a segment may slow its pace by more.
+"""
+
+
 async def levels(pairs: int) -> list[dict[str, object]]:
     """Goodput and CPU time for a GB with light and with full sensors over those with none, by turns (light: at least 0.99)."""
     rows: list[dict[str, object]] = []
     async with open_testbed() as (testbed, pair):
         # Call stacks are an option of their own; intervals are those of a quick command of a second.
         plain = replace(testbed.experiment, profile_hz=0)
-        found: dict[SensorLevel, list[Trial]] = {level: [] for level in SENSOR_LEVELS}
-        for number in range(pairs):
-            # Turned round in every other round, so that a drift is on either side.
-            for level in SENSOR_LEVELS if number % 2 else reversed(SENSOR_LEVELS):
-                testbed.experiment = replace(plain, sensors=level)
-                settings = {"connections": 8, "size": 65536, "engine": "round_robin"}
-                found[level].append(await trial(testbed, pair, settings, 2.0, 0.1))
-        rates = {level: [one.metered.gbit_per_s for one in trials] for level, trials in found.items()}
-        costs = {level: [one.metered.cpu_s_per_gb for one in trials] for level, trials in found.items()}
-        for level in SENSOR_LEVELS:
-            rows.append(
+        for congestion in CONGESTION_CONTROLS:
+            found: dict[SensorLevel, list[Trial]] = {level: [] for level in SENSOR_LEVELS}
+            settings = {"connections": 8, "size": 65536, "engine": "round_robin", **congestion}
+            for number in range(pairs):
+                # Turned round in every other round, so that a drift is on either side.
+                for level in SENSOR_LEVELS if number % 2 else reversed(SENSOR_LEVELS):
+                    testbed.experiment = replace(plain, sensors=level)
+                    found[level].append(await trial(testbed, pair, settings, 2.0, 0.1))
+            rates = {level: [one.metered.gbit_per_s for one in trials] for level, trials in found.items()}
+            costs = {level: [one.metered.cpu_s_per_gb for one in trials] for level, trials in found.items()}
+            rows += [
                 {
+                    "congestion_control": congestion.get("congestion_control", "the system's"),
                     "sensors": level,
                     "gbit_per_s": round(statistics.median(rates[level]), 2),
                     "goodput_over_off": "{:.3f} [{:.3f}, {:.3f}]".format(*middle(rates[level], rates["off"])),
@@ -89,7 +97,8 @@ async def levels(pairs: int) -> list[dict[str, object]]:
                     ),
                     **{part: f"{ratio:.2%} of a CPU" for part, ratio in _taken(found[level]).items()},
                 }
-            )
+                for level in SENSOR_LEVELS
+            ]
     return rows
 
 

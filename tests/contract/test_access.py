@@ -60,6 +60,13 @@ def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[str]]:
         yield names
 
 
+@pytest.fixture(scope="module")
+def boxes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[list[str], Path]]:
+    engines.skip_without(engines.NO_PODMAN)
+    with engines.containers(tmp_path_factory.mktemp("boxes"), 2) as made:
+        yield made
+
+
 @pytest.fixture(
     params=[
         "local",
@@ -90,18 +97,18 @@ def way(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Monk
 
         yield Way(experiment("netns", **QUIET), program, [program.path], down, "no byte moved")
     elif request.param != "ssh":
-        made = request.getfixturevalue("nodes") if request.param == "srun" else []
-        with contextlib.ExitStack() as stack:
-            hosts, agents = _of_engine(request.param, program, tmp_path, made, monkeypatch, stack)
+        of_module = {"srun": "nodes", "podman": "boxes"}.get(request.param)
+        made = request.getfixturevalue(of_module) if of_module else None
+        hosts, agents = _of_engine(request.param, program, tmp_path, made, monkeypatch)
 
-            async def end_client(testbed: Testbed) -> None:
-                client = testbed.sessions["server"].process_id
-                assert client is not None
-                os.kill(client, signal.SIGKILL)
+        async def end_client(testbed: Testbed) -> None:
+            client = testbed.sessions["server"].process_id
+            assert client is not None
+            os.kill(client, signal.SIGKILL)
 
-            yield Way(
-                experiment(hosts=hosts, **QUIET), program, agents, end_client, "the agent is gone", pins=False
-            )
+        yield Way(
+            experiment(hosts=hosts, **QUIET), program, agents, end_client, "the agent is gone", pins=False
+        )
     else:
         with contextlib.ExitStack() as stack:
             places = [stack.enter_context(ssh_place(tmp_path / f"place{n}", n)) for n in (1, 2)]
@@ -125,20 +132,18 @@ def _of_engine(
     engine: str,
     program: AgentProgram,
     folder: Path,
-    nodes: list[str],
+    made: Any,
     monkeypatch: pytest.MonkeyPatch,
-    stack: contextlib.ExitStack,
 ) -> tuple[dict[str, HostSpec], list[Path]]:
-    """Two hosts of an engine, and where their agents' programs are."""
+    """Two hosts of an engine, `made` beforehand, and where their agents' programs are."""
     cached, names = f".cache/iodyno/agent-{program.sha256[:16]}", ("client", "server")
     if engine == "podman":
-        engines.skip_without(engines.NO_PODMAN)
-        made, home = stack.enter_context(engines.containers(folder, 2))
-        options: list[dict[str, Any]] = [{"container": container} for container in made]
+        containers, home = made
+        options: list[dict[str, Any]] = [{"container": container} for container in containers]
         agents = [home / cached]
     elif engine == "srun":
         monkeypatch.setenv("HOME", str(folder))
-        options = [{"node": node} for node in nodes]
+        options = [{"node": node} for node in made]
         agents = [folder / cached]
         # As on a shared file system: both nodes find the program there.
         agents[0].parent.mkdir(parents=True)

@@ -37,7 +37,7 @@ _OF_BLOCKS = 3
     is_flag=True,
     help="Requests show identifiers, and answers come in any order (with --queue-depth).",
 )
-@level(REQUEST_RESPONSE, "--engine", "engine", "epoll")
+@level(REQUEST_RESPONSE, "--engine", "engine")
 @level(REQUEST_RESPONSE, "--client-engine", "client_engine")
 @level(REQUEST_RESPONSE, "--server-engine", "server_engine")
 @level(REQUEST_RESPONSE, "--batch", "batch")
@@ -79,7 +79,9 @@ def command(
 
     Each flow sends a request and waits for the whole answer, then sends the next (a closed loop). With --rate, requests are
     due at their own times whether or not answers have come (an open loop), and the latency from schedule counts from when a
-    request was due. Without --connections there is 1, and 64 with --rate; without --size, requests have 64 bytes.
+    request was due. Without --connections there is 1, and 64 with --rate; without --size, requests have 64 bytes; without
+    --engine, it is threads for 1 or 2 connections of TCP that wait for their answers, io_uring for 6 and more where both
+    ends are here and the kernel lets it, and epoll else.
     Prints rate, times and cost with their 95 % intervals, and names what limits the rate.
 
     \b

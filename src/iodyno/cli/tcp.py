@@ -64,7 +64,7 @@ def command(
 
     Sends from this machine to HOST; without it, between two network namespaces of this
     machine (as root) or over loopback (otherwise). Without --size, messages have 64 KiB, over UDP 1400 bytes;
-    without --engine, it is epoll; of 2 to 7 connections with 64 KiB and more round_robin; and threads where those
+    without --engine, it is epoll; of 3 to 5 connections with 64 KiB and more round_robin; and threads where those
     cannot be. Prints
     rate and cost with their 95 % intervals: over the trials with --repeat, else over the intervals of the one trial.
     Names what limits the rate; with --prove it changes that a little in extra trials, and says by how much the rate

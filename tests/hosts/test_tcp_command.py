@@ -1,4 +1,4 @@
-"""`iodyno tcp` as it is typed, on real traffic."""
+"""`iodyno tcp` and `rr` as they are typed, on real traffic."""
 
 from __future__ import annotations
 
@@ -124,3 +124,25 @@ def test_what_is_not_as_expected_is_exit_1_and_a_failed_test_case(tmp_path: Path
     assert iodyno("tcp", "--seconds", "0.3", *words[:2], cwd=tmp_path).returncode == 0
     wrong = iodyno("tcp", "--expect", "goodput > fast", cwd=tmp_path)
     assert wrong.returncode == 2 and "invalid value 'fast'" in wrong.stderr
+
+
+@pytest.mark.root
+@pytest.mark.alone  # What is forbidden here is forbidden to the whole machine.
+def test_requests_go_by_io_uring_where_the_kernel_lets_them(tmp_path: Path) -> None:
+    setting = Path("/proc/sys/kernel/io_uring_disabled")
+    if not setting.exists():
+        pytest.skip("this kernel's io_uring cannot be forbidden (Linux 6.6)")
+    before = setting.read_text()
+    try:
+        for level, connections, engine in (("0", 8, "io_uring"), ("2", 8, "epoll"), ("2", 2, "threads")):
+            setting.write_text(level)
+            shown = iodyno(
+                "rr", "--connections", str(connections), "--seconds", "0.2", "--json", cwd=tmp_path
+            )
+            assert shown.returncode == 0, shown.stderr
+            (point,) = json.loads(shown.stdout)["points"]
+            assert point["outcomes"]["operations_per_s"]["estimate"] > 0
+            campaign = tmp_path / json.loads(shown.stdout)["campaign"]
+            assert f'"engine": "{engine}"' in (campaign / "experiment.yaml").read_text()
+    finally:
+        setting.write_text(before)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import resource
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from iodyno.core.experiment import SensorLevel
@@ -131,18 +133,27 @@ def engine_of_streams(levels: Mapping[str, Any]) -> str:
 _RING_SETUP = 425
 """Number of the system call io_uring_setup(2), the same on every architecture."""
 _NOT_BY_RING = {
-    *("rate", "arrivals", "busy_poll", "busy_wait", "queue_depth", "multiplexed", "client_engine", "server_engine")
+    *("rate", "arrivals", "busy_poll", "busy_wait", "queue_depth", "multiplexed", "syscalls", "client_engine", "server_engine")
 }  # fmt: skip
 """What a request may have that only threads or epoll carry out, or that says the engine itself."""
 
 
+_IPC_LOCK = 1 << 14
+"""Bit of CAP_IPC_LOCK (capabilities(7)): memory that is registered with a ring counts against no limit."""
+
+
 def ring_is_allowed() -> bool:
-    """Tell whether this kernel lets this process have an io_uring: a sysctl or a filter of system calls may forbid it."""
+    """Tell whether this process may have an io_uring with as much registered memory as it likes: a sysctl or a filter of system
+    calls may forbid the one, RLIMIT_MEMLOCK the other.
+    """
     libc = ctypes.CDLL(None)
     ring: int = libc.syscall(_RING_SETUP, 2, ctypes.create_string_buffer(120))
-    if ring >= 0:
-        os.close(ring)
-    return ring >= 0
+    if ring < 0:
+        return False
+    os.close(ring)
+    status = dict(line.split(":\t", 1) for line in Path("/proc/self/status").read_text("ascii").splitlines())
+    unlimited = resource.getrlimit(resource.RLIMIT_MEMLOCK)[0] == resource.RLIM_INFINITY
+    return unlimited or bool(int(status["CapEff"], 16) & _IPC_LOCK)
 
 
 def engine_of_requests(levels: Mapping[str, Any], *, connect: bool = False, to: str | None = None) -> str:

@@ -270,7 +270,7 @@ class Verdict:
     limiter: a point holds all of its trials together. `unseen`: limiters that could not be looked at in every way, each once,
     and why. `apart`: of trials that differ in what limits them, how many each thing
     limited; where they agree, or not one of them has a limiter, there is nothing in it. `stolen`: the hypervisor took CPU time in
-    most intervals of the trial; such trials are left out of a point where they are fewer than the others.
+    most intervals of the trial; such trials are left out of a point that has others.
     """
 
     name: str

@@ -72,8 +72,8 @@ struct {
 	__uint(max_entries, 16 << 20);
 } events SEC(".maps");
 
-// Operations that could not be told: 0 no room in the ring, 1 begun before the trace, 2 whose end was not seen, because it came
-// in an interrupt while another's was told on the same CPU: the kernel runs no program inside of itself.
+// Operations that could not be told: 0 no room in the ring, 1 begun before the trace, 2 whose end was not seen. It may have come
+// in an interrupt while another's was told on the same CPU, as the kernel runs no program inside of itself.
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 3);

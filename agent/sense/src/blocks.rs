@@ -23,6 +23,6 @@ pub struct Untold {
     pub no_room: u64,
     /// They had begun before the trace did.
     pub begun_before: u64,
-    /// Their end was not seen.
+    /// Their end was not seen: the kernel told none, or they have not ended yet.
     pub unseen: u64,
 }

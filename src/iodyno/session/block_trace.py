@@ -18,7 +18,7 @@ _ENDS_WITHIN_S = 5.0
 @dataclass(frozen=True)
 class Traced:
     """Operations of a trace: those printed, and those that could not be, as the ring was full, they had begun before, or their
-    end came in an interrupt in the middle of the end of another.
+    end was not seen: the kernel told none, or they had not ended.
     """
 
     operations: int

@@ -1,6 +1,6 @@
 //! The programs that tell the operations, in the kernel.
 
-use aya::maps::{MapData, PerCpuArray, RingBuf};
+use aya::maps::{HashMap, MapData, PerCpuArray, RingBuf};
 use aya::programs::{Program, RawTracePoint};
 use aya::{include_bytes_aligned, Ebpf, EbpfError, EbpfLoader, VerifierLogLevel};
 
@@ -17,10 +17,14 @@ const PROGRAMS: [(&str, &str); 4] = [
     ("completed", "block_rq_complete"),
 ];
 
+/// What is known of an operation until it is complete, as words; the second is when it was handed to the device, or 0.
+type Begun = [u64; 8];
+
 /// A trace that runs: programs in the kernel, which are gone when this is dropped.
 pub struct BlockTrace {
     events: RingBuf<MapData>,
     lost: PerCpuArray<MapData, u64>,
+    under_way: HashMap<MapData, u64, Begun>,
     _programs: Ebpf,
 }
 
@@ -39,11 +43,12 @@ impl BlockTrace {
         }
     }
 
-    /// What could not be told so far.
+    /// What could not be told so far. An end that was not seen shows when the kernel uses the request again, or never.
     #[must_use]
     pub fn untold(&self) -> Untold {
         let sum = |kind| self.lost.get(&kind, 0).map_or(0, |each| each.iter().sum());
-        Untold { no_room: sum(0), begun_before: sum(1), unseen: sum(2) }
+        let at_devices = self.under_way.iter().flatten().filter(|(_, begun)| begun[1] != 0).count();
+        Untold { no_room: sum(0), begun_before: sum(1), unseen: sum(2) + at_devices as u64 }
     }
 }
 
@@ -52,6 +57,7 @@ fn start() -> Result<BlockTrace, Refusal> {
     let mut map = |name| ebpf.take_map(name).ok_or(Refusal::Defect("a map is not in the object"));
     let events = RingBuf::try_from(map("events")?).map_err(EbpfError::from)?;
     let lost = PerCpuArray::try_from(map("lost")?).map_err(EbpfError::from)?;
+    let under_way = HashMap::try_from(map("under_way")?).map_err(EbpfError::from)?;
     for (name, tracepoint) in PROGRAMS {
         let program: &mut Program =
             ebpf.program_mut(name).ok_or(Refusal::Defect("a program is not in the object"))?;
@@ -59,5 +65,5 @@ fn start() -> Result<BlockTrace, Refusal> {
         program.load()?;
         program.attach(tracepoint)?;
     }
-    Ok(BlockTrace { events, lost, _programs: ebpf })
+    Ok(BlockTrace { events, lost, under_way, _programs: ebpf })
 }

@@ -137,7 +137,10 @@ def test_keys_choose_too_and_the_whole_window_is_what_python_counted(shown: Brow
 def saved(shown: Browser, link: WebElement, file: Path) -> str:
     """What lies in the file that a click on it saves."""
     shown.click(link)
-    WebDriverWait(shown, 30, 0.02).until(lambda _: file.exists(), f"never saved: {file.name}")
+    # The browser keeps the name by an empty file until the whole one takes its place.
+    WebDriverWait(shown, 30, 0.02).until(
+        lambda _: file.exists() and file.stat().st_size, f"never saved: {file.name}"
+    )
     return file.read_bytes().decode()
 
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
+import subprocess
+import sys
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 import pytest
-from places import iodyno, saved
+from places import HUNG_S, iodyno, saved
 
 from iodyno.campaign.sensors import OF_LOAD
 from iodyno.core.experiment import NO_SENSORS
@@ -136,13 +139,32 @@ def test_requests_go_by_io_uring_where_the_kernel_lets_them(tmp_path: Path) -> N
     try:
         for level, connections, engine in (("0", 8, "io_uring"), ("2", 8, "epoll"), ("2", 2, "threads")):
             setting.write_text(level)
-            shown = iodyno(
-                "rr", "--connections", str(connections), "--seconds", "0.2", "--json", cwd=tmp_path
-            )
-            assert shown.returncode == 0, shown.stderr
-            (point,) = json.loads(shown.stdout)["points"]
-            assert point["outcomes"]["operations_per_s"]["estimate"] > 0
-            campaign = tmp_path / json.loads(shown.stdout)["campaign"]
-            assert f'"engine": "{engine}"' in (campaign / "experiment.yaml").read_text()
+            requests_go_by(engine, connections, tmp_path)
     finally:
         setting.write_text(before)
+
+
+@pytest.mark.root
+def test_requests_go_by_epoll_where_no_memory_may_be_registered(tmp_path: Path) -> None:
+    if shutil.which("setpriv") is None:
+        pytest.skip("setpriv is not installed, which takes a right away: apt-get install util-linux")
+    without = ("setpriv", "--inh-caps=-ipc_lock", "--bounding-set=-ipc_lock")
+    requests_go_by("epoll", 8, tmp_path, "prlimit", "--memlock=65536:65536", *without)
+
+
+def requests_go_by(engine: str, connections: int, folder: Path, *held: str) -> None:
+    words = [
+        *held,
+        Path(sys.executable).with_name("iodyno"),
+        "rr",
+        "--connections",
+        str(connections),
+        "--seconds",
+        "0.2",
+        "--json",
+    ]
+    shown = subprocess.run(words, capture_output=True, text=True, timeout=HUNG_S, cwd=folder, check=False)
+    assert shown.returncode == 0, shown.stderr
+    told = json.loads(shown.stdout)
+    assert told["points"][0]["outcomes"]["operations_per_s"]["estimate"] > 0
+    assert f'"engine": "{engine}"' in (folder / told["campaign"] / "experiment.yaml").read_text()

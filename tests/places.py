@@ -204,6 +204,15 @@ def iodyno(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=HUNG_S, cwd=cwd)
 
 
+UNSET = """
+    for device in second ifb0; do ip link delete $device; done 2>/dev/null || true
+    for where in root clsact; do tc qdisc delete dev veth0 $where; done 2>/dev/null || true
+"""
+"""Commands in a namespace that take away what a test set there before a trial. It is told of the start again where that came
+too late, and what it set is there still.
+"""
+
+
 def done_or_void(ran: subprocess.CompletedProcess[str]) -> bool:
     """Whether the command was done, or a busy machine kept its generator from a CPU: then the trial counts as failed."""
     return ran.returncode == 0 or (ran.returncode == 5 and "the generator fell behind" in ran.stderr)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from places import MS, Notes, experiment, namespaces_of, run
+from places import MS, UNSET, Notes, experiment, namespaces_of, run
 
 from iodyno.analysis.datagrams import check, loss_ratio
 from iodyno.analysis.dataset import read_dataset
@@ -116,6 +116,7 @@ class Disorder(Notes):
         address = json.loads(inside("server", "ip", "-j", "link", "show", "dev", "veth0"))[0]["address"]
         slow, twice = " ".join(self.numbered(3, 4)), " ".join(self.numbered(1, 8))
         inside("client", "sh", "-ec", f"""
+            {UNSET}
             tc qdisc replace dev veth0 root handle 1: htb default 1
             tc class add dev veth0 parent 1: classid 1:1 htb rate 10gbit quantum 60000
             tc class add dev veth0 parent 1: classid 1:2 htb rate 1mbit burst 1k cburst 1k

@@ -160,9 +160,9 @@ class Between(Meanwhile):
 
     def on_trial_start(self, planned: object, attempt: int) -> None:
         super().on_trial_start(planned, attempt)
-        if attempt > 1:  # It may be there still.
-            with suppress(subprocess.CalledProcessError):
-                in_client("link", "delete", "passing")
+        # It may be there still, of an attempt before or of a start that came too late.
+        with suppress(subprocess.CalledProcessError):
+            in_client("link", "delete", "passing")
         in_client("link", "add", "passing", "type", "veth", "peer", "name", "passing2")
 
 

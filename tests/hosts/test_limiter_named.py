@@ -16,7 +16,7 @@ from pathlib import Path
 
 import command_server
 import pytest
-from places import HUNG_S, Notes, experiment, namespaces_of, run
+from places import HUNG_S, UNSET, Notes, experiment, namespaces_of, run
 
 from iodyno.analysis.dataset import read_dataset
 from iodyno.analysis.limiter.elasticity import LEAST
@@ -50,7 +50,7 @@ class _Foreign(Notes):
     def on_trial_start(self, planned: PlannedTrial, attempt: int) -> None:
         super().on_trial_start(planned, attempt)
         (namespace,) = [name for name in namespaces_of(os.getpid()) if name.endswith(f"-{self._host}")]
-        subprocess.run(["ip", "netns", "exec", namespace, "sh", "-ec", self._commands], check=True)
+        subprocess.run(["ip", "netns", "exec", namespace, "sh", "-ec", UNSET + self._commands], check=True)
 
 
 def measured(

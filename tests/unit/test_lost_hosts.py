@@ -202,3 +202,26 @@ def test_a_start_that_comes_too_late_is_armed_further_ahead_and_counts_as_no_att
     (manifest,) = notes.manifests
     assert (manifest["attempt"], manifest["warnings"]) == (1, [])
     assert [path.name for path in (outcome.folder / "trials").iterdir()] == ["00000-1"]
+
+
+@pytest.mark.parametrize(
+    ("codes", "lengths"),
+    [(("late", "late"), [1, 1, 1]), (("stalled",), [1, 8]), (("late", "stalled", "late"), [1, 1, 8, 8])],
+)
+def test_a_short_test_is_longer_where_chance_failed_it_but_not_where_it_had_not_begun(
+    codes: tuple[str, ...], lengths: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def nothing(*_: Any) -> None: ...
+
+    async def test(longer: int) -> None:
+        asked.append(longer)
+        if len(asked) <= len(codes):
+            raise TrialError("by chance", code=codes[len(asked) - 1])
+
+    asked: list[int] = []
+    bed = testbed.Testbed.__new__(testbed.Testbed)
+    bed.patience = 1
+    monkeypatch.setattr(testbed.Testbed, "abort", nothing)
+    monkeypatch.setattr(testbed.Testbed, "mend", nothing)
+    asyncio.run(bed.in_time(test))
+    assert asked == lengths

@@ -218,20 +218,19 @@ class Testbed:
         return self.patience < _MOST_PATIENCE
 
     async def in_time(self, test: Callable[[int], Awaitable[_T]]) -> _T:
-        """The outcome of a short test, which gets how many times its usual length to take. Raises TrialError and
-        AccessError.
+        """The outcome of a short test, which gets how many times its usual length to take: more after it has failed by
+        chance, but not where its start came too late, as it has not begun then. Raises TrialError and AccessError.
         """
         longer = 1
         while True:
             try:
                 return await test(longer)
             except TrialError as error:
-                if error.code not in _BY_CHANCE or (
-                    longer > 1 and not (error.code == "late" and self.can_wait_longer)
-                ):
+                waits = error.code == "late" and self.can_wait_longer
+                if error.code not in _BY_CHANCE or (longer > 1 and not waits):
                     raise
                 await self.recover(error)
-            longer = _LONGER
+            longer = longer if waits else _LONGER
 
     async def _start_again(self) -> None:
         """Starts agents on hosts that had one. One on another machine may be away for a while: it is tried for `REACH_AGAIN_S`.

@@ -40,9 +40,9 @@ def test_a_file_is_laid_out_measured_used_again_and_removed(tmp_path: Path) -> N
     # A busy machine may have left nothing to tell the load's cost from; then it says why.
     cost = outcomes["client.cpu_us_per_io"]
     assert (cost["estimate"] or 0) > 0 or cost["missing"]
-    assert (
-        outcomes["read_service_time_p50_ns"]["estimate"] <= outcomes["read_service_time_p99_ns"]["estimate"]
-    )
+    middle, tail = (outcomes[f"read_service_time_{quantile}_ns"] for quantile in ("p50", "p99"))
+    # A disk that others use, too, may have done too few for a hundredth of them.
+    assert tail["missing"] if tail["estimate"] is None else middle["estimate"] <= tail["estimate"]
     header = json.loads((tmp_path / found["campaign"] / "campaign.json").read_text())
     (target,) = header["targets"].values()
     assert target["action"] == "made" and target["path"] == str(tmp_path / "work.dat")

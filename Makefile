@@ -46,12 +46,12 @@ study: build     ## characterise TCP transmit between two hosts made on this mac
 	$(BIN)/iodyno run studies/tcp-transmit.yaml --quick
 
 # Much of it waits: six at a time keep two CPUs busy, with the Rust tests and those in a machine of translated instructions beside.
-# Three of the six are of hosts: loads of more at once keep each other from being in time. What only computes gives way to them.
+# Three of the six are of hosts: loads of more at once keep each other from being in time. The other three give way to them.
 # They are collected once before that, as six workers would each compile all of them. What is marked `alone` has all to itself.
 test: system-test                           ## everything that CI runs
 	$(MAKE) --no-print-directory -j2 --output-sync=target lint
 	failed=0; \
-	nice -n 5 env $(RUST) $(CARGO_TEST) $(RUST_BESIDE) --no-fail-fast >$(VENV)/rust-tests 2>&1 & rust=$$!; \
+	$(RUST) $(CARGO_TEST) $(RUST_BESIDE) --no-fail-fast >$(VENV)/rust-tests 2>&1 & rust=$$!; \
 	$(PYTEST) $$(grep -rl 'mark.translated' tests --include='test_*.py') --durations=9 >$(VENV)/translated-tests 2>&1 & translated=$$!; \
 	$(PYTEST) --collect-only -qq >/dev/null; \
 	$(PYTEST) tests/hosts -m 'not alone and not translated' -n 3 --durations=20 >$(VENV)/host-tests 2>&1 & hosts=$$!; \

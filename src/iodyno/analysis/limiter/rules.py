@@ -185,6 +185,21 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "run_queue",
         (
+            # Others that go from CPU to CPU: while this end waits for one the other end sleeps, and the other way round.
+            _above("run_delay_ratio", signals.run_delay, 0.50, "chosen: half of the ready time is lost"),
+            _above("others_cpu_ratio", signals.others_cpu, _OTHERS, _A_FIFTH),
+            _below(
+                "nobody_ready_ratio",
+                signals.nobody_ready,
+                0.60,
+                "chosen: half of the time it is the other end",
+            ),
+            _LINK_NOT_FULL,
+        ),
+    ),
+    Rule(
+        "run_queue",
+        (
             # While a reader waits for a CPU its sender comes to sleep, and it sleeps itself when it has read all at once.
             _above("waiting_for_cpu_ratio", signals.cpu_wait, 0.15, _MEASURED),
             _above("others_cpu_ratio", signals.others_cpu, _OTHERS, _A_FIFTH),

@@ -40,7 +40,7 @@ from iodyno.session import path_levels
 
 pytestmark = pytest.mark.root
 
-SHORT = Windows(50 * MS, 200 * MS, 50 * MS, 100 * MS)
+SHORT = Windows(50 * MS, 600 * MS, 50 * MS, 100 * MS)
 LONG = Windows(0, 60_000 * MS, 50 * MS, 250 * MS)
 LEVELS = ("loopback", "zone", "relay", "relay_offload", "sandbox", "guest", "sandboxes", "guests")
 SECOND = Windows(100 * MS, 1000 * MS, 100 * MS, 500 * MS)

@@ -45,18 +45,21 @@ help:            ## list the targets
 study: build     ## characterise TCP transmit between two hosts made on this machine; writes and names report.html
 	$(BIN)/iodyno run studies/tcp-transmit.yaml --quick
 
-# Much of it waits: six at a time keep two CPUs busy, with the Rust tests and those in a machine of translated instructions beside.
-# Three of the six are of hosts: loads of more at once keep each other from being in time. The other three give way to them.
-# They are collected once before that, as six workers would each compile all of them. What is marked `alone` has all to itself.
+# Tests of hosts come first, three at a time, as loads of more at once keep each other from being in time. They leave a
+# quarter of two CPUs, which the rest of Python's tests take, and give way. Once they are through, Rust's tests and those in a
+# machine of translated instructions run beside these. What is marked `alone` has all to itself.
+# They are collected once before, as each worker would else compile all of them.
 test: system-test                           ## everything that CI runs
 	$(MAKE) --no-print-directory -j2 --output-sync=target lint
 	failed=0; \
-	$(RUST) $(CARGO_TEST) $(RUST_BESIDE) --no-fail-fast >$(VENV)/rust-tests 2>&1 & rust=$$!; \
-	$(PYTEST) $$(grep -rl 'mark.translated' tests --include='test_*.py') --durations=9 >$(VENV)/translated-tests 2>&1 & translated=$$!; \
 	$(PYTEST) --collect-only -qq >/dev/null; \
-	$(PYTEST) tests/hosts -m 'not alone and not translated' -n 3 --durations=20 >$(VENV)/host-tests 2>&1 & hosts=$$!; \
-	nice -n 5 env $(PYTEST) --ignore=tests/hosts -m 'not alone and not translated' -n 3 --durations=20 || failed=1; \
-	for beside in $$hosts $$rust $$translated; do wait $$beside || failed=1; done; \
+	{ code=0; \
+	  $(PYTEST) tests/hosts -m 'not alone and not translated' -n 3 --durations=20 >$(VENV)/host-tests 2>&1 || code=1; \
+	  $(RUST) $(CARGO_TEST) $(RUST_BESIDE) --no-fail-fast >$(VENV)/rust-tests 2>&1 & rust=$$!; \
+	  $(PYTEST) $$(grep -rl 'mark.translated' tests --include='test_*.py') --durations=9 >$(VENV)/translated-tests 2>&1 || code=1; \
+	  wait $$rust || code=1; exit $$code; } & beside=$$!; \
+	nice -n 10 env $(PYTEST) --ignore=tests/hosts -m 'not alone and not translated' -n 3 --durations=20 || failed=1; \
+	wait $$beside || failed=1; \
 	cat $(VENV)/{host,rust,translated}-tests; \
 	$(RUST) $(CARGO_TEST) $(RUST_ALONE) --no-fail-fast || failed=1; \
 	$(PYTEST) $$(grep -rl 'mark.alone' tests --include='test_*.py') -m alone --durations=20 || failed=1; \

@@ -181,21 +181,27 @@ def _running(command: Sequence[str], ready: Callable[[], bool]) -> Iterator[None
 
 _GROUPS = Path("/sys/fs/cgroup/cpu")
 _SPIN = "while True: pass"
+_WANDER = """import os, sys, time
+while True:
+    for cpu in range(os.cpu_count()):
+        os.sched_setaffinity(0, {cpu})
+        end = time.monotonic() + float(sys.argv[1])
+        while time.monotonic() < end: pass"""
 
 
 @contextlib.contextmanager
-def spinning(cpus: Sequence[int]) -> Iterator[None]:
-    """Processes that do nothing but spin, one on each of the CPUs named, which may be named more than once."""
-    started = [
-        subprocess.Popen(
-            ["taskset", "-c", str(cpu), sys.executable, "-I", "-S", "-c", _SPIN], start_new_session=True
-        )
-        for cpu in cpus
-    ]
+def spinning(cpus: Sequence[int], wander: float = 0.0) -> Iterator[frozenset[int]]:
+    """Processes that do nothing but spin, one on each of the CPUs named, which may be named more than once; with `wander`, one
+    that does so for that many seconds on each CPU in turn. Gives their ids.
+    """
+    python = [sys.executable, "-I", "-S", "-c"]
+    commands = [["taskset", "-c", str(cpu), *python, _SPIN] for cpu in cpus]
+    commands += [[*python, _WANDER, str(wander)]] if wander else []
+    started = [subprocess.Popen(command, start_new_session=True) for command in commands]
     try:
         for process in started:
             favour(process.pid)
-        yield
+        yield frozenset(process.pid for process in started)
     finally:
         for process in started:
             process.kill()

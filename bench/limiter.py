@@ -9,7 +9,7 @@ import random
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
@@ -96,13 +96,13 @@ def told(named: Sequence[Named]) -> list[dict[str, object]]:
     return rows(named)
 
 
-async def _favour() -> None:
+async def _favour(nice: int, others: Set[int]) -> None:
     """Puts agents before the machine's other users, from their first moment on: beside what spins they would else not come to
     say hello in time.
     """
     while True:
-        for pid in corpus.children():
-            corpus.favour(pid)
+        for pid in set(corpus.children()) - others:
+            corpus.favour(pid, nice)
         corpus.favour_groups()
         await asyncio.sleep(0.05)
 
@@ -117,9 +117,10 @@ async def plant_and_look(plant: Plant, into: Path, halves: Sequence[Half], repli
     spins = [
         allowed[cpus[host] * (len(allowed) // 2)] for host, n in plant.spinners.items() for _ in range(n)
     ]
-    with corpus.spinning(spins), corpus.on_devices(plant) as planted:
+    with corpus.spinning(spins, plant.wander) as others, corpus.on_devices(plant) as planted:
         design = corpus.design(planted, halves, replicates, seed=1)
-        favouring = asyncio.create_task(_favour())
+        # What goes from CPU to CPU takes nearly all of where it is.
+        favouring = asyncio.create_task(_favour(-10 if plant.wander else -20, others))
         watcher = _Plants(corpus.strengths(plant, halves))
         try:
             await run_campaign(asked, design, folder, [Fixed(design)], resume=False, watcher=watcher)

@@ -21,8 +21,9 @@ class Plant:
     """A limiter that is planted: the settings that plant it, and the strengths of each half.
 
     `accepted`: verdicts that are right. `storage`: whether it is of a load on a disk, of one host. `spinners`: processes that
-    spin on the CPUs of that host meanwhile. `name`: where another plant of the same label has the same workload. `script`:
-    flowops of the workload `script`, and what its transaction has beside its duration.
+    spin on the CPUs of that host meanwhile. `wander`: seconds that a process takes of each CPU in turn. `name`: where another
+    plant of the same label has the same workload. `script`: flowops of the workload `script`, and what its transaction has
+    beside its duration.
     """
 
     label: str
@@ -33,6 +34,7 @@ class Plant:
     workload: str = "stream"
     storage: bool = False
     spinners: Mapping[str, int] = field(default_factory=dict)
+    wander: float = 0.0
     name: str = ""
     script: tuple[str, str] = ("", "")
 
@@ -52,15 +54,10 @@ def _plant(
     return Plant(label, accepted, settings, calibration, test, **more)  # type: ignore[arg-type]
 
 
-_BULK = ('<flowop type="write" options="size=$size"/>', "")
-_EXCHANGE = (
-    '<flowop type="write" options="size=$size"/><flowop type="read" options="size=$size"/>',
-    "",
-)
-_PACED = (
-    '<flowop type="write" options="size=$size"/><flowop type="think" options="idle duration=$rest"/>',
-    "",
-)
+_WRITE = '<flowop type="write" options="size=$size"/>'
+_BULK = (_WRITE, "")
+_EXCHANGE = (f'{_WRITE}<flowop type="read" options="size=$size"/>', "")
+_PACED = (f'{_WRITE}<flowop type="think" options="idle duration=$rest"/>', "")
 _HELD = (_EXCHANGE[0], 'rate="$each"')
 _WIDE: Mapping[str, Level] = {"threads": 1, "size": 65536, "buffer": 4 << 20}
 
@@ -76,6 +73,8 @@ def _scripted(
 _DATAGRAMS: Mapping[str, Level] = {"transport": "udp", "size": 1400}
 """Datagrams that the path takes whole."""
 
+_EITHER = frozenset({"client.run_queue", "server.run_queue"})
+_WANDERING = ((0.003, "request_response", (4, 8, 32, 64)), (0.02, "stream", (1, 4, 8)))
 PLANTS: tuple[Plant, ...] = (
     _plant(
         "healthy",
@@ -532,6 +531,19 @@ PLANTS: tuple[Plant, ...] = (
         workload="request_response",
         spinners={"client": 2},
         name="client-run-queue-rr",
+    ),
+    *(
+        _plant(
+            "client.run_queue",
+            {},
+            _levels("connections", 16),
+            _levels("connections", *counts),
+            workload=workload,
+            wander=wander,
+            name=f"wander-{workload}",
+            accepted=_EITHER,
+        )
+        for wander, workload, counts in _WANDERING
     ),
     _plant(
         "client.disk_limit",

@@ -229,8 +229,11 @@ def _warning(summary: CampaignSummary) -> str:
     groups.sort(
         key=lambda group: _FIRST.index(WarningCode(group.code)) if group.code in _FIRST else len(_FIRST)
     )
+    first, trials = groups[0].warnings[0], len(groups[0].named_trials)
+    # Which of them says nothing here.
+    of = f" ({trials} of {groups[0].trials} trials)" if trials and groups[0].trials > 1 else ""
     more = f"; {len(groups) - 1} more with -v" if len(groups) > 1 else ""
-    return _shortened(groups[0].warnings[0].line) + more
+    return _shortened(first.text if trials else first.line) + of + more
 
 
 def _shortened(text: str) -> str:

@@ -88,10 +88,15 @@ class WarningGroup:
         return tuple(dict.fromkeys(warning.text for warning in self.warnings))
 
     @property
+    def named_trials(self) -> list[str]:
+        """Names of the trials that the warnings are of."""
+        return sorted({found.group() for one in self.warnings if (found := _TRIAL.match(one.where))})
+
+    @property
     def places(self) -> str:
         """Places of the warnings, in short."""
         places = list(dict.fromkeys(warning.where for warning in self.warnings if warning.where))
-        named = sorted({found.group() for place in places if (found := _TRIAL.match(place))})
+        named = self.named_trials
         if len(named) > 1:
             return f"{len(named)} of {self.trials} trials, first {named[0]}"
         if len(places) > 2:

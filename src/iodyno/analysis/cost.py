@@ -424,8 +424,8 @@ def others_gave_way(
             if known.value - share <= min(OTHERS_POINTS, TOLERANCE * max(0.0, own)):
                 continue
             text = (
-                f"other tasks gave way to the load: {share:.1%} of the CPUs of {name} in trial {trial.name}, "
-                f"{known.value:.1%} on the idle machine"
+                f"other tasks gave way to the load: {share:.1%} of the CPUs of {name}, "
+                f"{known.value:.1%} on the idle machine; worst in trial {trial.name}"
             )
             worst = max(worst, (known.value - share, text))
     return worst[1]

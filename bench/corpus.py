@@ -182,8 +182,9 @@ def _running(command: Sequence[str], ready: Callable[[], bool]) -> Iterator[None
 _GROUPS = Path("/sys/fs/cgroup/cpu")
 _SPIN = "while True: pass"
 _WANDER = """import os, sys, time
+cpus = os.sched_getaffinity(0)
 while True:
-    for cpu in range(os.cpu_count()):
+    for cpu in cpus:
         os.sched_setaffinity(0, {cpu})
         end = time.monotonic() + float(sys.argv[1])
         while time.monotonic() < end: pass"""

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import command_server
 import pytest
+from bench.corpus import spinning
 from places import HUNG_S, UNSET, Notes, experiment, namespaces_of, run
 
 from iodyno.analysis.dataset import read_dataset
@@ -202,34 +203,15 @@ OTHERS_WRITES = 'while dd if=/dev/zero of="$1" bs=256k count=4 oflag=direct 2>/d
 """Up to 20 MB/s, past the page cache."""
 
 
-WANDERER = """
-import contextlib, os, time
-os.nice(-10)
-with contextlib.suppress(OSError), open("/proc/self/autogroup", "w") as group:
-    group.write("-10")
-while True:
-    for cpu in range(os.cpu_count()):
-        with contextlib.suppress(OSError):
-            os.sched_setaffinity(0, {cpu})
-        end = time.monotonic() + 0.01
-        while time.monotonic() < end:
-            pass
-"""
-"""Takes nearly all of one CPU after the other, wherever the kernel would leave it."""
-
-
 @pytest.mark.alone
 def test_a_program_that_goes_from_cpu_to_cpu_is_what_exchanges_wait_for(tmp_path: Path) -> None:
     """Each of the CPUs idles while it is at another; what waits for it is ready."""
     words = ["rr", "--connections", "16", "--seconds", "1", "--json"]
-    with subprocess.Popen([sys.executable, "-c", WANDERER], start_new_session=True) as other:
-        try:
-            ran = subprocess.run(
-                [sys.executable, "-m", "iodyno", *words],
-                capture_output=True, text=True, timeout=HUNG_S, cwd=tmp_path,
-            )  # fmt: skip
-        finally:
-            other.kill()
+    with spinning((), wander=0.01):
+        ran = subprocess.run(
+            [sys.executable, "-m", "iodyno", *words],
+            capture_output=True, text=True, timeout=HUNG_S, cwd=tmp_path,
+        )  # fmt: skip
     assert ran.returncode == 0, ran.stderr
     limiter = json.loads(ran.stdout)["points"][0]["limiter"]
     assert limiter["name"].endswith(".run_queue"), limiter

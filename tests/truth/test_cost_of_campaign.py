@@ -125,6 +125,22 @@ def test_what_a_campaign_cannot_answer(
     assert says in capsys.readouterr().err
 
 
+def test_cores_for_operations_are_of_the_cost_of_an_operation(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = ("--cores", "--load", "70000/s", "--target-utilisation", "70%")
+    found = shown(capsys, str(folder), *asked)
+    assert found["outcome"] == "client.cpu_ns_per_operation" and found["unit"] == "ns/operation"
+
+
+def test_between_two_levels_the_line_is_supposed(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    outcome = ("--outcome", "client.cpu_ns_per_kib")
+    assert run(["model", "cost", str(folder), *outcome, "--at", "size=16KiB"]) == 0
+    assert "size=16KiB lies between 4KiB and 64KiB, and no third level" in capsys.readouterr().out
+    assert run(["model", "cost", str(folder), *outcome, "--at", "size=4KiB"]) == 0
+    assert "no third level" not in capsys.readouterr().out
+
+
 def test_one_factor_or_few_trials_make_no_section(tmp_path: Path) -> None:
     one = make_campaign(
         tmp_path / "one",

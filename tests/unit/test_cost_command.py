@@ -434,11 +434,17 @@ def test_an_equation_that_misses_its_points_is_marked(
         # Bent by as much as gives a chance of about .02.
         middle = 100 + 10 * load + size + (3.2 if load == 2 else 0)
         lines += [f"{load},{size},{middle + noise}" for noise in (-2, 0, 2)]
-    code, out, _ = shown(capsys, "--csv", str(written(tmp_path, lines)))
+    file = str(written(tmp_path, lines))
+    code, out, _ = shown(capsys, "--csv", file, "--formula", "cost ~ load * size")
     assert code == 0
     assert 0.01 < float(out.partition("p = ")[2].partition(")")[0]) < 0.05
     assert out.startswith("Not to be used: the model misses the means of the points")
     assert out.count("misses") == 1
+    # Where no line fits, every level stands for itself; a level between is told by the line alone.
+    code, out, _ = shown(capsys, "--csv", file)
+    assert code == 0 and "Not to be used" not in out and "load = 2" not in out
+    code, out, _ = shown(capsys, "--csv", file, "--at", "load=2.5")
+    assert code == 0 and "Not to be used" in out
 
 
 def test_trials_that_missed_their_rate_are_a_warning(tmp_path: Path) -> None:

@@ -33,12 +33,12 @@ def study_shown(
     made: CostStudy,
     derived: list[Derived],
     cores: Cores | None,
-    model: CostModel,
     asked: Asked,
     *,
     verbose: bool,
 ) -> Shown:
     """Return what there is to show of a model and what follows from it; `verbose`: its coefficients and checks, too."""
+    model = made.model
     terms = factored_of(model, asked)
 
     def blocks() -> Iterator[Block]:
@@ -75,12 +75,19 @@ def published_shown(model: CostModel, derived: list[Derived], cores: Cores | Non
     )
 
 
+EQUATION_MOST = 400
+"""Characters of an equation that stands in an answer (chosen: four lines)."""
+
+
 def study_headline(study: CostStudy) -> Headline:
     """Return the equation, what explains the variation, and the first of what speaks against it."""
     equation = f"{study.equation.left} = {_rounded(study.equation.expression)}"
     misses = next((one.warning for one in study.checks if one.name == LACK_OF_FIT and one.warning), None)
     rows: list[tuple[str, tuple[str, ...]]] = [("Equation", (equation,))] if misses else []
     meant = "; ".join(f"{one.name}: {one.meaning}" for one in study.equation.variables)
+    if len(equation) > EQUATION_MOST:
+        equation = f"{study.equation.left} of {len(study.coefficients)} terms, in which levels stand for themselves (with -v)"
+        rows, meant = [("Equation", (equation,))] if misses else [], ""
     rows.append(("In", (f"{study.unit or 'no unit'}{f'; {meant}' if meant else ''}",)))
     rows += [("" if at else "Found", (text,)) for at, text in enumerate(sentences(study))]
     against = [line[2:] for line in check_lines(study) if line.startswith("!")]

@@ -175,15 +175,27 @@ NO_SPREAD = (
 def range_warnings(
     model: CostModel, settings: Mapping[str, Setting], beyond_range: bool
 ) -> tuple[Warning, ...]:
-    """A warning where a point lies outside of the range that was measured; ExperimentError unless that is allowed."""
-    outside = []
+    """Warnings where a point lies between two levels of which no third was measured, or outside of the range that was measured;
+    ExperimentError for the latter unless it is allowed.
+    """
+    outside, between = [], []
     for name, setting in settings.items():
         coding = model.coding(name)
-        if not setting.inside and isinstance(coding, NumericCoding):
-            low, high = coding.factor.show(coding.low), coding.factor.show(coding.high)
+        if not isinstance(coding, NumericCoding):
+            continue
+        low, high = coding.factor.show(coding.low), coding.factor.show(coding.high)
+        if not setting.inside:
             outside.append(f"{setting.text} is outside of the range {low} to {high} that was measured")
+        elif setting.chosen and len(coding.factor.levels) == 2 and abs(setting.coded[0]) < 1:
+            between.append(f"{setting.text} lies between {low} and {high}, and no third level was measured")
+    supposed = "; ".join(between)
+    found = (
+        (Warning(WarningCode.MODEL_RANGE, f"{supposed}: the line between them is supposed", model.outcome),)
+        if between
+        else ()
+    )
     if not outside:
-        return ()
+        return found
     text = "; ".join(outside)
     if not beyond_range:
         raise ExperimentError(
@@ -191,7 +203,8 @@ def range_warnings(
             where=model.outcome,
             advice="a level inside; or --beyond-range, if you know that the line goes on",
         )
-    return (Warning(WarningCode.MODEL_RANGE, f"{text}: nothing tells that the line goes on", model.outcome),)
+    beyond = Warning(WarningCode.MODEL_RANGE, f"{text}: nothing tells that the line goes on", model.outcome)
+    return (beyond, *found)
 
 
 def published_model(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from statistics import fmean
+from typing import Any
 
 import numpy as np
 
@@ -35,6 +36,8 @@ from iodyno.loads.base.workloads import workload_of_stored
 LEFT_LEAST = 4
 """Degrees of freedom that a model in a report must leave (chosen: with less Student's t is over 2.8, and nothing is found)."""
 PREFERRED = ("cpu_us_per_io", "cpu_ns_per_operation", "cpu_ns_per_kib", "cycles_per_kib")
+PREFERRED_OF_LOAD = PREFERRED[:3]
+"""Those that a load of so many a second can be reckoned with."""
 
 
 def study(found: Fit, load: str | None = None) -> CostStudy:
@@ -81,31 +84,48 @@ def study_costs(summary: CampaignSummary) -> CostStudy | None:
         if sum(trial.outcomes.get(outcome) is not None for trial in summary.trials) < LEFT_LEAST + 3:
             continue
         try:
-            data = campaign_data(summary, outcome)
-            made = study(fit(data))
-            if _misses(made):
-                made = study(fit(data, default_formula(data.factors, names=True)))
+            made = usual_studies(campaign_data(summary, outcome))[0]
         except ExperimentError:
             return None
         return made if made.model.residual_df >= LEFT_LEAST else None
     return None
 
 
-def costs_of(summary: CampaignSummary) -> tuple[str, ...]:
-    """The costs that a model may be of, the likeliest first: those that the experiment names, then the sender's."""
+def usual_studies(data: CostData, **how: Any) -> tuple[CostStudy, ...]:
+    """Return the models of a cost for which no formula is given, the better one first: lines, and where no line fits one in
+    which every level stands for itself. `how`: as for `fit`. Raises ExperimentError.
+    """
+    lines = study(fit(data, **how))
+    if not _misses(lines):
+        return (lines,)
+    levels = study(fit(data, default_formula(data.factors, names=True), **how))
+    return (lines, levels) if levels.model.residual_df < LEFT_LEAST else (levels, lines)
+
+
+def costs_of(summary: CampaignSummary, *, of_an_operation: bool = False) -> tuple[str, ...]:
+    """The costs that a model may be of, the likeliest first: those that the experiment names, then the sender's.
+
+    `of_an_operation`: those of an operation before all others, and CPU time alone.
+    """
     asked = [name for name in summary.asked if name.rpartition(".")[2] in PREFERRED]
     sender = summary.host("send")
-    return tuple(dict.fromkeys([*asked, *(f"{sender.name}.{name}" for name in PREFERRED if sender)]))
+    found = dict.fromkeys([*asked, *(f"{sender.name}.{name}" for name in PREFERRED if sender)])
+    if not of_an_operation:
+        return tuple(found)
+    return tuple(name for last in PREFERRED_OF_LOAD for name in found if name.rpartition(".")[2] == last)
 
 
-def data_of(summary: CampaignSummary, outcome: str | None = None) -> CostData:
-    """Return the trials of a campaign as data of an outcome: that named, of the sender where it says no host, or a likely cost.
+def data_of(
+    summary: CampaignSummary, outcome: str | None = None, *, of_an_operation: bool = False
+) -> CostData:
+    """Return the trials of a campaign as data of an outcome: that named, of the sender where it says no host, or a likely cost
+    (see `costs_of`).
 
     Raises ExperimentError where no trial has it.
     """
     known = {name for trial in summary.trials for name, value in trial.outcomes.items() if value is not None}
     if outcome is None:
-        costs = costs_of(summary)
+        costs = costs_of(summary, of_an_operation=of_an_operation)
         found = next((name for name in costs if name in known), costs[0] if costs else "cpu_ns_per_operation")
         return campaign_data(summary, found)
     sender = summary.host("send")

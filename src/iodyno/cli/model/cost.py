@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -29,11 +29,13 @@ if TYPE_CHECKING:
               help="Own data: a line of names, then a line a trial. A file in the campaign's place is that too.")  # fmt: skip
 @click.option(
     "--outcome",
-    help="What is modelled (default: the CPU per operation that the experiment names first, else the sender's; the last"
-    " column of --csv).",
+    help="What is modelled (default: the cost that the experiment names first, else the sender's; with --cores CPU time of an"
+    " operation; the last column of --csv).",
 )
 @click.option(
-    "--formula", help="Such as 'cost ~ (read + log(size) + protocol)**2' (default: all effects and pairs)."
+    "--formula",
+    help="Such as 'cost ~ (read + log(size) + protocol)**2' (default: all effects and pairs, as lines or, where no line fits,"
+    " every level for itself).",
 )
 @click.option("--method", type=click.Choice(["auto", "ols", "wls", "huber", "quantile"]), default="auto",
               show_default=True, help="How it is fitted; auto weights trials whose spread grows with the mean.")  # fmt: skip
@@ -118,7 +120,7 @@ def command(
     # Imported here: numpy and scipy are slow, and `--help` needs neither.
     from iodyno.analysis.cost_model.asked import Asked, derive
     from iodyno.analysis.cost_model.fit import fit
-    from iodyno.analysis.cost_model.study import study
+    from iodyno.analysis.cost_model.study import study, usual_studies
     from iodyno.report.cost_answer import study_shown
 
     kept = tuple(filter(None, (name.strip() for name in keep.split(",")))) if keep is not None else None
@@ -148,11 +150,18 @@ def command(
         return
     if standard_error is not None or residual_df is not None:
         raise ExperimentError("it is for --published", where="--standard-error, --residual-df")
-    data = _data(campaign, own, outcome, formula, unit)
-    found = fit(data, formula, method=method, errors=errors, quantile=quantile)
-    made = study(found, per)
-    derived, needed = derive(found.model, asked, data.carried_per_s)
-    show(study_shown(made, derived, needed, found.model, asked, verbose=verbose), form)
+    data = _data(campaign, own, outcome, formula, unit, of_an_operation=cores)
+    how: dict[str, Any] = {"method": method, "errors": errors, "quantile": quantile}
+    made, *others = [study(fit(data, formula, **how), per)] if formula or per else usual_studies(data, **how)
+    try:
+        derived, needed = derive(made.model, asked, data.carried_per_s)
+    except ExperimentError:
+        if not others:
+            raise
+        # Between the levels that were measured only lines say something.
+        made = others[0]
+        derived, needed = derive(made.model, asked, data.carried_per_s)
+    show(study_shown(made, derived, needed, asked, verbose=verbose), form)
 
 
 def _published(
@@ -206,7 +215,13 @@ def _check(asked: Asked) -> None:
 
 
 def _data(
-    campaign: Path | None, own: Path | None, outcome: str | None, formula: str | None, unit: str | None
+    campaign: Path | None,
+    own: Path | None,
+    outcome: str | None,
+    formula: str | None,
+    unit: str | None,
+    *,
+    of_an_operation: bool,
 ) -> CostData:
     if (campaign is None) == (own is None):
         raise ExperimentError(
@@ -237,7 +252,7 @@ def _data(
     from iodyno.analysis.summary import analyse
 
     assert campaign is not None
-    return data_of(analyse(read_dataset(campaign)), wanted)
+    return data_of(analyse(read_dataset(campaign)), wanted, of_an_operation=of_an_operation)
 
 
 def _levels(written: str) -> dict[str, str]:

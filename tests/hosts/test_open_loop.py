@@ -63,18 +63,17 @@ def test_a_rate_is_offered_by_every_law(engine: str, tmp_path: Path) -> None:
 def test_what_a_slow_server_makes_wait_is_not_the_generators(tmp_path: Path) -> None:
     # One answer takes 2 ms: on one connection, 500 of 2000 a second can be answered.
     settings = "engine: epoll, connections: 1, rate: 2000, size: 64, response_size: 64, server_compute: 2ms"
-    found = points(tmp_path, settings, "arrivals: [constant]")
-    # A busy machine may have kept the generator itself from its CPU: then the trial is void, and says so.
-    for point in found:
-        achieved, offered, missed = (
-            point[name]["estimate"]
-            for name in ("achieved_operations_per_s", "offered_operations_per_s", "missed_arrivals_ratio")
-        )
-        assert achieved is not None and offered is not None and missed is not None
-        assert achieved < 520
-        assert offered == pytest.approx(2000, rel=0.01)
-        assert missed > 0.5
-        response = point["latency_from_schedule_p50_ns"]["estimate"]
-        service = point["latency_p50_ns"]["estimate"]
-        assert response is not None and service is not None
-        assert response > 50 * service
+    # The agent's own lateness adds up over a second of which no connection is ever free, and is no reason to void the trial.
+    (point,) = points(tmp_path, settings, "arrivals: [constant]")
+    achieved, offered, missed = (
+        point[name]["estimate"]
+        for name in ("achieved_operations_per_s", "offered_operations_per_s", "missed_arrivals_ratio")
+    )
+    assert achieved is not None and offered is not None and missed is not None
+    assert achieved < 520
+    assert offered == pytest.approx(2000, rel=0.01)
+    assert missed > 0.5
+    response = point["latency_from_schedule_p50_ns"]["estimate"]
+    service = point["latency_p50_ns"]["estimate"]
+    assert response is not None and service is not None
+    assert response > 50 * service

@@ -28,6 +28,9 @@ LATE_LEAST_NS = 100_000
 """A generator whose median lateness is above both, this part of the mean time between arrivals and this time, fell behind:
 its arrivals are not those that were asked for (chosen: below a tenth of the gap, the law is kept; below 0.1 ms, twice what
 a guest takes to wake up, response times are hardly changed)."""
+LATE_SHARE = 0.10
+"""Part of all the time before operations began, up to which lateness is what a load in excess makes of it: an agent's
+lateness adds up as long as connections are never free (chosen: response times are at most this part the generator's)."""
 CENSORED_LEAST = 0.01
 """Share of the arrivals that still waited from which on it is said (chosen: what changes a 99th percentile)."""
 SPUN_LEAST = 0.02
@@ -126,9 +129,12 @@ def fell_behind(trial: Trial) -> str | None:
     sender = trial.end("send")
     if sender is None or not is_open(trial):
         return None
-    late = merge(_times(sender, "lateness")).quantile(0.5)
-    due = sender.growth(SENSOR, "arrivals.due")
+    times = merge(_times(sender, "lateness"))
+    late, due = times.quantile(0.5), sender.growth(SENSOR, "arrivals.due")
     if late is None or not due:
+        return None
+    waited_ns = sum(histogram.sum_ns for histogram in _times(sender, "waiting"))
+    if times.sum_ns <= LATE_SHARE * (times.sum_ns + waited_ns):
         return None
     gap_ns = sender.measured_ns / due
     if late <= max(LATE_GAPS * gap_ns, LATE_LEAST_NS):

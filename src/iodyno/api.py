@@ -114,9 +114,10 @@ class Campaign(CampaignFrames):
         `formula`: such as `cost ~ size + connections`; `per`: the factor that is the load. Raises ExperimentError.
         """
         from iodyno.analysis.cost_model.fit import fit
-        from iodyno.analysis.cost_model.study import data_of, study
+        from iodyno.analysis.cost_model.study import data_of, study, usual_studies
 
-        return study(fit(data_of(self.summary, outcome), formula), per)
+        data = data_of(self.summary, outcome)
+        return study(fit(data, formula), per) if formula or per else usual_studies(data)[0]
 
     def functions(self, point: str, host: str | None = None) -> list[dict[str, Any]]:
         """List which functions take the CPU time of a host, by default the sender, at a point: `p01`, or as tables name it.

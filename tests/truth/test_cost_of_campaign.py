@@ -131,6 +131,8 @@ def test_cores_for_operations_are_of_the_cost_of_an_operation(
     asked = ("--cores", "--load", "70000/s", "--target-utilisation", "70%")
     found = shown(capsys, str(folder), *asked)
     assert found["outcome"] == "client.cpu_ns_per_operation" and found["unit"] == "ns/operation"
+    assert run(["model", "cost", str(folder), "--outcome", "client.cpu_ns_per_kib", *asked]) == 0
+    assert capsys.readouterr().out.startswith("70000 KiB/s keep ")
 
 
 def test_between_two_levels_the_line_is_supposed(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

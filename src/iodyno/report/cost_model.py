@@ -374,7 +374,7 @@ def cores_sentence(cores: Cores) -> str:
     span = f" ({cores.least} to {cores.most} over the interval)" if cores.least != cores.most else ""
     busy = with_interval(cores.busy.estimate, scale=Scale(1.0, "cores"))
     return (
-        f"{cores.load_per_s:g}/s keep {busy} busy: {cores.needed} core{'' if cores.needed == 1 else 's'}{span}"
+        f"{cores.rate} keep {busy} busy: {cores.needed} core{'' if cores.needed == 1 else 's'}{span}"
         f" for at most {100 * cores.target_utilisation:g} % utilisation."
     )
 

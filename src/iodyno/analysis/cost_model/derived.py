@@ -205,10 +205,12 @@ def operations_per_core(
 class Cores:
     """Cores for a load: how many are busy, and how many whole ones to buy so that none is busier than the target.
 
-    `least` and `most` are the whole cores at the ends of the 95 % interval of what is busy.
+    `rate`: the load in words, `70000/s` operations or `70000 KiB/s`. `least` and `most` are the whole cores at the ends of the
+    95 % interval of what is busy.
     """
 
     busy: Derived
+    rate: str
     load_per_s: float
     target_utilisation: float
     needed: int
@@ -248,7 +250,12 @@ def cores_needed(
     unit = _of_one(model, load)
     place = _place(model, at, load, beyond_range)
     coding = model.coding(load) if load else None
-    most = [carried_per_s, coding.high if isinstance(coding, NumericCoding) else None]
+    of_operations = unit.per in ("", "operation", "IO")
+    rate = f"{load_per_s:g}/s" if of_operations else f"{load_per_s:g} {unit.per}/s"
+    most = [
+        carried_per_s if of_operations else None,
+        coding.high if isinstance(coding, NumericCoding) else None,
+    ]
     known = min((rate for rate in most if rate is not None), default=math.inf)
     if load_per_s > 1.01 * known:
         text = (
@@ -259,7 +266,7 @@ def cores_needed(
             place, warnings=(*place.warnings, Warning(WarningCode.MODEL_RANGE, text, model.outcome))
         )
     product = _Product(unit.cpu_s * load_per_s, (place.row,), (1,))
-    busy = _derived(model, f"busy cores at {load_per_s:g}/s", place, product, "cores", seed)
+    busy = _derived(model, f"busy cores at {rate}", place, product, "cores", seed)
     value, low, high = busy.estimate.estimate, busy.estimate.low, busy.estimate.high
     assert value is not None
     if value <= 0:
@@ -271,7 +278,7 @@ def cores_needed(
     whole = [
         max(1, math.ceil(bound / target_utilisation - 1e-9)) for bound in (value, low or value, high or value)
     ]
-    return Cores(busy, load_per_s, target_utilisation, *whole)
+    return Cores(busy, rate, load_per_s, target_utilisation, *whole)
 
 
 def predicted(

@@ -104,8 +104,8 @@ def test_an_interval_holds_nothing_that_cannot_be(values: list[float]) -> None:
     assert rate.high == free.high and rate.low is not None and free.low is not None
     # Of a rate that every trial has it is not said that there may be none.
     positive = free.low <= 0 < min(values)
-    assert 0 < rate.low <= (rate.estimate or 0) if positive else rate.low == share.low
-    assert ("log scale" in rate.method) == positive
+    assert 0 <= rate.low <= (rate.estimate or 0) if positive else rate.low == share.low
+    assert ("log scale" in rate.method) == (positive and rate.low > 0)
     assert ("cut off at 1" in share.method) == (share.high != free.high)
     # A difference knows of the spread what was cut off.
     assert rate.reach == pytest.approx(free.reach)

@@ -42,6 +42,8 @@ CUT_OFF = ", and one count more or less at the ends of a window"
 
 NOT_NEGATIVE = (0.0, None)
 """Range in which the true value of a count, a rate or a time must lie."""
+TELLING_LEAST = 0.001
+"""Lowest lower end on a log scale, as a part of the mean (chosen: three digits of the mean do not show less)."""
 
 
 def estimate(
@@ -230,14 +232,17 @@ def _within(
 
     Of an amount of which every trial has some, the lower end is taken on a log scale where it would be 0 or less: mean x
     exp(-half / mean), the half-width of the logarithm of the mean by the delta method. It holds the mean as often as 0 does
-    (simulated: `tests/truth/test_positive.py`).
+    (simulated: `tests/truth/test_positive.py`). Below `TELLING_LEAST` of the mean it is 0.
     """
     least, most = possible
     ends = []
     if possible == NOT_NEGATIVE and low is not None and low <= 0 < min(values):
         middle = fmean(values)
-        low = middle * math.exp((low - middle) / middle)
-        ends.append("lower end on a log scale, as every trial has some")
+        share = math.exp((low - middle) / middle)
+        low = middle * share if share >= TELLING_LEAST else 0.0
+        ends.append(
+            "lower end on a log scale, as every trial has some" if low else "cut off at 0: nothing tells more"
+        )
     elif least is not None and low is not None and low < least <= min(values):
         low = least
         ends.append(f"cut off at {least:g}, below which there is nothing")

@@ -300,6 +300,22 @@ def test_a_section_has_the_name_that_the_contents_and_the_page_of_docs_call_it()
     assert not [name for name in named.values() if not re.search(rf"(?m)^- [\w, ]*{name}[\w, ]*:", docs)]
 
 
+def test_of_an_exploration_its_last_stage_is_shown(
+    campaign: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = tmp_path / "here"
+    explored = here / "campaigns" / "explored"
+    for stage in ("1-resolve", "2-curve"):
+        shutil.copytree(campaign, explored / stage)
+    (explored / "exploration.json").write_text("{}", encoding="utf-8")
+    monkeypatch.chdir(here)
+    for named in ([str(explored)], []):
+        assert run(["report", *named]) == 0
+        (explored / "2-curve" / "report.html").unlink()
+    assert run(["model", "cost", str(explored)]) == 6
+    assert f"name a campaign in it: {explored / '2-curve'}" in capsys.readouterr().err
+
+
 def test_without_a_name_it_is_the_latest_campaign(
     campaign: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,14 +8,17 @@ import click
 from click.shell_completion import CompletionItem
 
 from iodyno.cli.stderr import to_stderr
+from iodyno.store.schema import CAMPAIGN, EXPLORATION
 
 
 def latest_campaign(named: Path | None) -> Path:
-    """Return the folder that is named, or the campaign in `campaigns/` or here that was begun last. Raises UsageError."""
+    """Return the folder that is named, or the campaign in `campaigns/` or here that was begun last; of an exploration its last
+    stage. Raises UsageError.
+    """
     if named is not None:
-        return named
+        return _campaign_of(named) or named
     around = [each for parent in (Path("campaigns"), Path()) if parent.is_dir() for each in parent.iterdir()]
-    found = [each for each in around if _holds(each)]
+    found = [campaign for each in around if (campaign := _campaign_of(each))]
     if not found:
         raise click.UsageError("missing argument CAMPAIGN: no campaign lies in campaigns/ or here")
     latest = max(found, key=lambda folder: folder.stat().st_ctime)
@@ -40,7 +43,13 @@ def complete_campaign(
     ]
 
 
-def _holds(folder: Path) -> bool:
-    from iodyno.store.schema import CAMPAIGN
+def _campaign_of(folder: Path) -> Path | None:
+    if _holds(folder):
+        return folder
+    explored = folder.is_dir() and (folder / EXPLORATION).is_file()
+    # Stages are numbered.
+    return max((each for each in folder.iterdir() if _holds(each)), default=None) if explored else None
 
+
+def _holds(folder: Path) -> bool:
     return (folder / CAMPAIGN).is_file()

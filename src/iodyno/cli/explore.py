@@ -126,12 +126,12 @@ def _run(stage: Planned, again: str, yes: bool, program: AgentProgram, *, quiet:
 def _finish(exploration: Explore, folder: Path, form: Form, *, verbose: bool) -> None:
     from iodyno.report.cost_model import study_json
     from iodyno.report.explored import explored_shown
+    from iodyno.store.schema import EXPLORATION
     from iodyno.store.writer import write_json_atomically
-    from iodyno.strategies.explore import STATE
 
     study = exploration.study()
     found = {**exploration.answer(), "model": study_json(study)}
-    state = json.loads((folder / STATE).read_text(encoding="utf-8"))
-    write_json_atomically(folder / STATE, {**state, "found": found})
+    state = json.loads((folder / EXPLORATION).read_text(encoding="utf-8"))
+    write_json_atomically(folder / EXPLORATION, {**state, "found": found})
     judged = [(one.campaign, one.judgement) for one in exploration.done]
     show(explored_shown(judged, study, found, verbose=verbose), form)

@@ -37,6 +37,8 @@ def no_campaign(folder: Path) -> StoreError:
     advice = "`iodyno run` names the folder of a campaign on its last line"
     if folder.is_dir():
         what = f"is not the folder of a campaign: {CAMPAIGN} is not there"
+        inside = max(folder.glob(f"*/{CAMPAIGN}"), default=None)
+        advice = f"name a campaign in it: {inside.parent}" if inside else advice
     elif not folder.exists():
         what = f"there is no such folder{_nearest(folder)}"
     else:

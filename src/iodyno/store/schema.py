@@ -15,6 +15,8 @@ SCHEMA_VERSION = 7
 
 MANIFEST = "manifest.json"
 CAMPAIGN = "campaign.json"
+EXPLORATION = "exploration.json"
+"""Beside the campaigns of an exploration, one a stage."""
 EXPERIMENT = "experiment.yaml"
 TRIALS = "trials"
 DAMAGED = "damaged"

@@ -13,13 +13,12 @@ from iodyno.core.design import Design
 from iodyno.core.errors import ExperimentError, StoreError
 from iodyno.core.experiment import Experiment
 from iodyno.core.factor import parameter_of
+from iodyno.store.schema import EXPLORATION
 
 if TYPE_CHECKING:
     from iodyno.analysis.cost_model.data import CostData
     from iodyno.analysis.cost_model.shown import CostStudy
     from iodyno.designs.adaptive import Judged, Stage
-
-STATE = "exploration.json"
 
 
 @dataclass(frozen=True)
@@ -75,7 +74,7 @@ class Explore:
         asked = {"text": whole.text, "outcome": self.outcome, "least": self.least, "quick": whole.quick}
         if resume is None:
             self._folder = new_folder(into, f"{whole.name}-exploration")
-            write_json_atomically(self._folder / STATE, asked)
+            write_json_atomically(self._folder / EXPLORATION, asked)
         else:
             self._folder = _resumed(resume, asked)
         return self._folder
@@ -211,7 +210,7 @@ def _rows(whole: Experiment, stage: Stage) -> str:
 def _resumed(resume: Path, asked: Mapping[str, Any]) -> Path:
     """The folder of an exploration that was begun in that way. Raises StoreError."""
     try:
-        stored = json.loads((resume / STATE).read_text(encoding="utf-8"))
+        stored = json.loads((resume / EXPLORATION).read_text(encoding="utf-8"))
         if not isinstance(stored, dict):
             raise ValueError("its state is no JSON object")
     except (OSError, ValueError, RecursionError) as error:
@@ -224,7 +223,7 @@ def _resumed(resume: Path, asked: Mapping[str, Any]) -> Path:
     if changed:
         raise StoreError(
             f"was begun with another {' and '.join(changed)}",
-            where=str(resume / STATE),
+            where=str(resume / EXPLORATION),
             advice="the same file and options, or another folder",
         )
     return resume

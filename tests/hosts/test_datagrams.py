@@ -250,6 +250,12 @@ def test_a_datagram_that_the_path_does_not_take_whole_is_said(tmp_path: Path) ->
     assert not namespaces_of(os.getpid())
 
 
+def test_a_pacing_rate_that_nothing_keeps_is_said(tmp_path: Path) -> None:
+    trial = only_trial(carried_out(asked("stream", 2, size=1000, pacing_rate=8_000_000), tmp_path))
+    (warning,) = [warning for warning in check(trial) if "pacing rate was not kept" in warning.text]
+    assert "of 16 Mbit/s: of datagrams only the qdisc fq" in warning.text
+
+
 def test_an_interface_deleted_mid_trial_fails_it_soon(tmp_path: Path) -> None:
     wanted = asked("request_response", 4, engine="epoll")
     wanted = replace(wanted, windows=replace(WINDOWS, measured_ns=60_000 * MS))

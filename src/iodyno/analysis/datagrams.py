@@ -18,6 +18,8 @@ SENSOR = "datagram"
 _SERVER = "server"
 _OVERFLOWS = ("counter=Udp.RcvbufErrors", "counter=Udp6RcvbufErrors")
 """Counters of datagrams that the kernel dropped because a socket's receive buffer was full (RFC 4113 has no name for it)."""
+UNPACED_LEAST = 1.1
+"""Times the pacing rate from which on it is said that nothing paces (chosen: bursts at the ends of the window are less)."""
 FOREIGN_LEAST = 1
 """Foreign datagrams that are said: any, as they take the server's time."""
 
@@ -73,7 +75,7 @@ def server_batch_mean(trial: Trial) -> Measured:
 
 def check(trial: Trial) -> list[Warning]:
     """Every warning that the datagrams of a trial raise."""
-    return [*_lost(trial), *_disordered(trial), *_foreign(trial), *_fragments(trial)]
+    return [*_lost(trial), *_disordered(trial), *_foreign(trial), *_fragments(trial), *_unpaced(trial)]
 
 
 def who_waits(trial: Trial) -> HostData | None:
@@ -147,6 +149,23 @@ def _foreign(trial: Trial) -> Iterator[Warning]:
         if foreign >= FOREIGN_LEAST:
             text = f"{foreign} datagrams that were none of the trial's were ignored"
             yield Warning(WarningCode.FOREIGN_CONNECTION, text, f"{trial.name}, host {host.name}")
+
+
+def _unpaced(trial: Trial) -> Iterator[Warning]:
+    """A rate that was asked for of sockets whose datagrams nothing paces: TCP does it itself, for others a qdisc."""
+    sender = trial.end("send")
+    if sender is None or not sender.measured_ns or not sender.measured_readings(SENSOR):
+        return
+    numbers = ((sender.manifest.get("ready") or {}).get("socket") or {}).get("numbers") or {}
+    sockets = max((record.connections_active for record in sender.measured), default=0)
+    may = (numbers.get("pacing_rate") or 0) * sockets
+    sent = 8e9 * sender.measured_bytes / sender.measured_ns
+    if may and sent > UNPACED_LEAST * may:
+        text = (
+            f"{sender.name}: the pacing rate was not kept, {sent / 1e6:.3g} of {may / 1e6:.3g} Mbit/s: of datagrams only the"
+            " qdisc fq keeps it (`tc qdisc replace dev DEVICE root fq`)"
+        )
+        yield Warning(WarningCode.PHYSICS, text, trial.name)
 
 
 def _fragments(trial: Trial) -> Iterator[Warning]:

@@ -76,7 +76,8 @@ def _headline(stages: Sequence[tuple[Path, Judged]], study: CostStudy, found: Ma
     judged = next((one for _, one in reversed(stages) if one.effects), stages[-1][1])
     large = _large(judged, least)
     shown = [effect for effect in large if _is_shown(effect, least)]
-    names = [":".join(effect.factors) for effect in shown if len(effect.factors) == 1]
+    # What changes the effect of another matters, too.
+    names = list(dict.fromkeys(name for effect in shown for name in effect.factors))
     matters = (
         f"{' and '.join(names)} matter{'s' if len(names) == 1 else ''}"
         if names
@@ -97,7 +98,7 @@ def _headline(stages: Sequence[tuple[Path, Judged]], study: CostStudy, found: Ma
     rows += [row for row in told.rows if row[0] == "Warning"]
     last = stages[-1][0] / EXPERIMENT
     made = f"{counted(found['trials'], 'trial')} in {counted(len(stages), 'stage')}"
-    rows.append(("From", (f"{made}; the last one: {last}",)))
+    rows.append(("From", (f"{made}; experiment of the last one: {last}",)))
     title = f"{outcome_words(study)}, from low to high: {matters} by {100 * least:g} % or more"
     return Headline(title, tuple(rows))
 

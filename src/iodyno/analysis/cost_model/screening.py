@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from iodyno.analysis.cost_model.checks import WARNING_AT, checks_of
+from iodyno.analysis.cost_model.checks import MISSES_AT, checks_of
 from iodyno.analysis.cost_model.coding import FactorScale, Natural
 from iodyno.analysis.cost_model.data import CostData
 from iodyno.analysis.cost_model.fit import Fit, fit
@@ -124,8 +124,8 @@ def _factors(term: Term) -> tuple[str, ...]:
 
 
 def _curved(found: Fit) -> tuple[str, ...]:
-    """The factor that is most curved, where a check warnings the straight line; those that it cannot be told from, too."""
+    """The factor that is most curved, where that may forbid the equation; those that it cannot be told from, too."""
     for check in checks_of(found, variation_of(found)):
-        if check.name == "curvature" and check.p is not None and check.p < WARNING_AT:
+        if check.name == "curvature" and check.p is not None and check.p < MISSES_AT:
             return check.factors
     return ()

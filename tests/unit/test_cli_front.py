@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -87,6 +88,12 @@ def test_help_fits_a_terminal_of_80_columns_and_its_examples_can_be_pasted() -> 
         # A shell goes on with the next line, which is set in further.
         for line, after in pairwise(lines):
             assert not line.endswith(("\\", "&&")) or after.startswith("      "), (words, line)
+
+
+def test_help_names_no_file_that_only_a_checkout_has() -> None:
+    for command, words in _commands(front.iodyno, ("iodyno",)):
+        shown = command.get_help(click.Context(command, info_name=" ".join(words)))
+        assert not re.search(r"\b(studies|docs/examples)/", shown), words
 
 
 def test_the_version_names_the_build_of_the_agent() -> None:

@@ -34,7 +34,7 @@ chmod 755 "target/${target}release/$program"
 @pytest.fixture
 def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     copy, tools = tmp_path / "checkout", tmp_path / "tools"
-    for folder in ("src", "studies"):
+    for folder in ("src", "studies", "docs/examples"):
         shutil.copytree(ROOT / folder, copy / folder, ignore=shutil.ignore_patterns("_bin", "__pycache__"))
     (copy / "agent").mkdir()
     for file in (
@@ -91,7 +91,8 @@ def test_a_wheel_is_for_every_linux_of_the_architectures_it_has_programs_for(
     ]
     inside = wheel.namelist()
     assert "iodyno-0.1.0.data/data/share/man/man1/iodyno.1" in inside
-    assert {f"iodyno/_studies/{path.name}" for path in (ROOT / "studies").iterdir()} <= set(inside)
+    for shelf, folder in (("_studies", "studies"), ("_examples", "docs/examples")):
+        assert {f"iodyno/{shelf}/{path.name}" for path in (ROOT / folder).iterdir()} <= set(inside)
 
 
 def test_what_is_installed_here_is_built_for_this_machine_alone(checkout: Path) -> None:

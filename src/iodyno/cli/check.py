@@ -30,8 +30,8 @@ def command(file: str, quick: bool, form: Form, variables: tuple[str, ...], **st
 
     \b
     Examples:
-      iodyno check studies/tcp-transmit.yaml
-      iodyno check studies/tcp-transmit.yaml --quick --json
+      iodyno check study:tcp-transmit
+      iodyno check study:tcp-transmit --quick --json
       iodyno check fileserver.f --target /srv/test
       iodyno check connect.xml --set nthr=4
     """

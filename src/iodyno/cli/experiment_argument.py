@@ -27,9 +27,7 @@ def experiment_argument(function: _Function) -> _Function:
 
     def complete(_ctx: click.Context, _argument: click.Parameter, begun: str) -> list[CompletionItem]:
         # A shell may take what stands behind a colon for a word of its own: then the paths are of use.
-        if begun.startswith(shipped.PREFIX):
-            names = (f"{shipped.PREFIX}{name}" for name in shipped.studies())
-            return [CompletionItem(name) for name in names if name.startswith(begun)]
-        return [CompletionItem(begun, type="file")]
+        studies = shipped.addresses(begun, shipped.STUDIES)
+        return [CompletionItem(name) for name in studies] or [CompletionItem(begun, type="file")]
 
     return click.argument("file", callback=found, shell_complete=complete)(function)

@@ -71,7 +71,7 @@ def command(
 
     \b
     Examples:
-      iodyno explore studies/tcp-options.yaml --quick
+      iodyno explore study:tcp-options --quick
       iodyno explore experiment.yaml --outcome server.cpu_ns_per_operation \\
         --least 10%
       iodyno explore experiment.yaml --resume campaigns/NAME

@@ -66,7 +66,7 @@ def command(file: str) -> None:
     \b
     Examples:
       iodyno init
-      iodyno init studies/my-question.yaml
+      iodyno init my-question.yaml
     """
     if not file.strip():
         raise ExperimentError(

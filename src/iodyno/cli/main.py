@@ -58,7 +58,7 @@ COMMANDS = (
     CommandEntry(
         "restore", "iodyno.cli.restore:command", "Restore what a lab that is gone left set on a host."
     ),
-    CommandEntry("studies", "iodyno.cli.studies:command", "List the experiments that ship."),
+    CommandEntry("studies", "iodyno.cli.studies:command", "List the experiments and examples that ship."),
     CommandEntry("schema", "iodyno.cli.schema:command", "Print the JSON Schema of an experiment file."),
     CommandEntry("completion", "iodyno.cli.completion:command", "Print the completion script of a shell."),
 )
@@ -108,8 +108,8 @@ def iodyno() -> None:
     \b
     Examples:
       iodyno tcp --connections 4 --size 64KiB --seconds 5
-      iodyno plan studies/tcp-transmit.yaml --quick
-      iodyno run studies/tcp-transmit.yaml --quick
+      iodyno plan study:tcp-transmit --quick
+      iodyno run study:tcp-transmit --quick
       iodyno report campaigns/NAME
     """
 

@@ -87,7 +87,7 @@ def command(
 
     \b
     Examples:
-      iodyno noise studies/tcp-transmit.yaml --quick
+      iodyno noise study:tcp-transmit --quick
       iodyno noise experiment.yaml --point size=1KiB --blocks 4 --pause 600
       iodyno noise campaigns/NAME --json
     """

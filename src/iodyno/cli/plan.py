@@ -53,14 +53,14 @@ def command(
 
     \b
     Examples:
-      iodyno plan studies/tcp-transmit.yaml
-      iodyno plan studies/tcp-transmit.yaml --quick
-      iodyno plan studies/tcp-transmit.yaml --format csv > order.csv
-      iodyno plan studies/tcp-options.yaml --design fractional --resolution 3 \\
+      iodyno plan study:tcp-transmit
+      iodyno plan study:tcp-transmit --quick
+      iodyno plan study:tcp-transmit --format csv > order.csv
+      iodyno plan study:tcp-options --design fractional --resolution 3 \\
         --noise 5% --effect 10%
-      iodyno plan studies/tcp-options.yaml --design full_factorial --split 2 \\
+      iodyno plan study:tcp-options --design full_factorial --split 2 \\
         --slow nagle
-      iodyno plan studies/tcp-options.yaml --design-file order.csv
+      iodyno plan study:tcp-options --design-file order.csv
     """
     from iodyno.designs.evaluation import evaluate
     from iodyno.designs.stopping import extended

@@ -96,11 +96,11 @@ def command(
 
     \b
     Examples:
-      iodyno run studies/tcp-transmit.yaml --quick
-      iodyno run studies/tcp-transmit.yaml --quick --prove
+      iodyno run study:tcp-transmit --quick
+      iodyno run study:tcp-transmit --quick --prove
       iodyno run FILE --until 'ratio(size=1KiB/size=64KiB) > 1.5'
-      iodyno run studies/tcp-transmit.yaml --resume campaigns/NAME
-      iodyno run studies/tcp-options.yaml --design fractional --resolution 3
+      iodyno run study:tcp-transmit --resume campaigns/NAME
+      iodyno run study:tcp-options --design fractional --resolution 3
       iodyno run profile.xml --set nthr=4 --set proto=tcp
       iodyno run fileserver.f --target /srv/test --set nfiles=1000 --seconds 10
       iodyno run job.fio --section randread --target /srv/test

@@ -50,7 +50,7 @@ _EXAMPLES: Mapping[str, str] = {
     "duration": "a time with its unit, such as 127us, 2.5ms or 1s",
     "rate": "a rate such as 40/s, 0.5/s or 20k/s",
 }
-_ADVICE = "`iodyno model network --help` shows a model file; docs/examples has one"
+_ADVICE = "`iodyno model network --help` shows a model file; example:three-tier is one"
 
 
 def parse_network(

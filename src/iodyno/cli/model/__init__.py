@@ -34,6 +34,6 @@ def command() -> None:
     \b
     Examples:
       iodyno model queue M/M/8 --service 127us --utilisation 0,.2,.4,.6,.8
-      iodyno model network docs/examples/three-tier.yaml
+      iodyno model network example:three-tier
       iodyno model cost campaigns/NAME
     """

@@ -11,6 +11,7 @@ import click
 from iodyno.cli.campaign_argument import complete_campaign
 from iodyno.cli.form import format_option, show, verbose_option
 from iodyno.cli.given import given
+from iodyno.cli.model.own_file import OwnFile
 from iodyno.cli.number import NUMBER, NumberRange
 from iodyno.core import quantity
 from iodyno.core.errors import ExperimentError
@@ -24,8 +25,8 @@ if TYPE_CHECKING:
 
 
 @click.command(name="cost")
-@click.argument("campaign", type=click.Path(path_type=Path), shell_complete=complete_campaign, required=False)
-@click.option("--csv", "own", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
+@click.argument("campaign", type=OwnFile(), shell_complete=complete_campaign, required=False)
+@click.option("--csv", "own", type=OwnFile(dir_okay=False), metavar="FILE",
               help="Own data: a line of names, then a line a trial. A file in the campaign's place is that too.")  # fmt: skip
 @click.option(
     "--outcome",
@@ -60,7 +61,7 @@ if TYPE_CHECKING:
 @click.option("--load", metavar="RATE", help="Operations per second to be carried, such as 70000/s.")
 @click.option("--target-utilisation", metavar="SHARE", help="How busy a core may be, such as 70%.")
 @click.option("--unit", help="Unit of the outcome of --csv: 'ns/operation', cores, '% of 8 cores'.")
-@click.option("--published", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
+@click.option("--published", type=OwnFile(dir_okay=False), metavar="FILE",
               help="A published table of coefficients (term,coefficient,low,high) in the place of trials.")  # fmt: skip
 @click.option(
     "--standard-error", type=NUMBER, metavar="NUMBER", help="Of each coefficient of --published, in --unit."

@@ -10,14 +10,15 @@ import click
 from iodyno.cli.campaign_argument import complete_campaign
 from iodyno.cli.form import format_option, verbose_option
 from iodyno.cli.given import given
+from iodyno.cli.model.own_file import OwnFile
 from iodyno.cli.number import NUMBER, SEED
 from iodyno.core.errors import ExperimentError
 from iodyno.report.form import Form
 
 
 @click.command(name="fit")
-@click.argument("campaign", type=click.Path(path_type=Path), shell_complete=complete_campaign, required=False)
-@click.option("--csv", "own", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
+@click.argument("campaign", type=OwnFile(), shell_complete=complete_campaign, required=False)
+@click.option("--csv", "own", type=OwnFile(dir_okay=False), metavar="FILE",
               help="Own points: a header and two columns, load and rate. A file in CAMPAIGN's place is that too.")  # fmt: skip
 @click.option("--columns", metavar="N,X", help="Names of the two columns of --csv, where there are more.")
 @click.option("--scaling", is_flag=True,

@@ -18,6 +18,7 @@ from iodyno.analysis.queueing.networks.solve import METHODS, How, solve, solve_s
 from iodyno.cli.form import format_option, show
 from iodyno.cli.given import given
 from iodyno.cli.model.options import numbers
+from iodyno.cli.model.own_file import OwnFile
 from iodyno.cli.number import SEED
 from iodyno.cli.workers import cluster_option, workers
 from iodyno.core.errors import ExperimentError
@@ -50,7 +51,7 @@ def _whole_numbers(
 
 
 @click.command(name="network")
-@click.argument("file", type=click.Path(path_type=Path), metavar="FILE")
+@click.argument("file", type=OwnFile(), metavar="FILE")
 @click.option(
     "--population", "populations", callback=_whole_numbers, metavar="LIST",
     help="Populations of a closed class to solve for: 1,10,100 or 1:100 or 1:100:10.",
@@ -114,11 +115,11 @@ def command(
 
     \b
     Examples:
-      iodyno model network docs/examples/three-tier.yaml
-      iodyno model network docs/examples/three-tier.yaml --population 20:400:20
-      iodyno model network docs/examples/three-tier.yaml --class api \\
+      iodyno model network example:three-tier
+      iodyno model network example:three-tier --population 20:400:20
+      iodyno model network example:three-tier --class api \\
         --rate 10:200:10 --json
-      iodyno model network docs/examples/three-tier.yaml --class api \\
+      iodyno model network example:three-tier --class api \\
         --rate 20:100:20 --simulate --cluster local
     """
     network = parse_network(_read(file), file=str(file), environment=os.environ)
@@ -148,7 +149,7 @@ def command(
 
 
 def _read(file: Path) -> bytes:
-    advice = "name a model file, such as docs/examples/three-tier.yaml"
+    advice = "name a model file, such as example:three-tier (`iodyno studies`)"
     try:
         return read_given(file, 2**20, pipes=True)
     except OSError as problem:

@@ -10,6 +10,7 @@ from types import CodeType, ModuleType
 
 import click
 
+from iodyno.cli.model.own_file import OwnFile
 from iodyno.core.errors import ExperimentError
 from iodyno.formats.given_file import read_given
 
@@ -20,7 +21,7 @@ _NOT_READ = re.compile(r"^\s*#\s*include\b|\bPDQ_\w+\s*\(|\blibrary\(\s*pdq\s*\)
 @click.command(
     name="pdq", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False}
 )
-@click.argument("script", type=click.Path(path_type=Path), metavar="SCRIPT")
+@click.argument("script", type=OwnFile(), metavar="SCRIPT")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[ARGUMENT ...]")
 def command(script: Path, arguments: tuple[str, ...]) -> None:
     """Run a script that calls PDQ, in Python or simple Perl, with iodyno's own solutions.
@@ -32,7 +33,7 @@ def command(script: Path, arguments: tuple[str, ...]) -> None:
     \b
     Examples:
       iodyno model pdq model.py
-      iodyno model pdq docs/examples/mm8-response.pl 8 0.000127
+      iodyno model pdq example:mm8-response 8 0.000127
     """
     # Imported here: numpy is slow to load, and `--help` does not need it.
     from iodyno import pdq

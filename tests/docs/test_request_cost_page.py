@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+import shlex
 from functools import cache
 from pathlib import Path
 
 import pytest
+from places import iodyno
 
 from iodyno.analysis.cost_model.data import read_csv
 from iodyno.analysis.cost_model.derived import (
@@ -49,6 +51,14 @@ def test_the_ratio_of_each_kind_of_operation(name: str) -> None:
     # To the digits that the page has: half a unit of the last one.
     assert written[:3] == pytest.approx(three(ratio.estimate), abs=0.0051)
     assert written[3:] == pytest.approx(three(difference.estimate, 1e6), abs=0.051)
+
+
+def test_the_table_of_coefficients_is_what_the_command_above_it_prints(tmp_path: Path) -> None:
+    asked, shown = re.findall(
+        r"^```(?:sh)?\n(iodyno model cost --csv [^|]+?|term .+?)\n```$", PAGE, re.MULTILINE | re.DOTALL
+    )[:2]
+    printed = iodyno(*shlex.split(asked)[1:], cwd=tmp_path)
+    assert shown.removesuffix("\n...") in printed.stdout, printed.stderr
 
 
 def test_an_operation_is_cheaper_where_there_are_many() -> None:

@@ -44,6 +44,7 @@ help:            ## list the targets
 
 study: build     ## characterise TCP transmit between two hosts made on this machine; writes and names report.html
 	$(BIN)/iodyno run studies/tcp-transmit.yaml --quick
+	@echo "iodyno: command: $(BIN)/iodyno; make install puts it into the PATH" >&2
 
 # Tests of hosts come first, three at a time, as loads of more at once keep each other from being in time. They leave a
 # quarter of two CPUs, which the rest of Python's tests take, and give way. Once they are through, Rust's tests and those in a
@@ -110,9 +111,9 @@ schema: build $(VENV)/.test                 ## write the schemas of the wire and
 
 build: $(VENV)/.study                       ## the agent and the `iodyno` command in .venv
 
-install: man                                ## put the `iodyno` command of this checkout, its manual and completion into ~/.local
+install: man                                ## put the commands of this checkout, their manual and completion into ~/.local
 	mkdir -p $(HOME)/.local/bin
-	ln -sf $(CURDIR)/$(BIN)/iodyno $(HOME)/.local/bin/iodyno
+	ln -sf $(CURDIR)/$(BIN)/iodyno $(CURDIR)/$(BIN)/iodyno-agent $(HOME)/.local/bin
 	cp -r build/share $(HOME)/.local
 
 man: build                                  ## write manual pages and completion scripts into build/share

@@ -52,11 +52,12 @@ def campaign(shortened: Path) -> Path:
     return shortened.parent / said.splitlines()[-1]
 
 
-def test_make_study_runs_the_quick_form() -> None:
+def test_make_study_runs_the_quick_form_and_names_the_command() -> None:
     plan = subprocess.run(["make", "-n", "study"], cwd=ROOT, capture_output=True, text=True, check=True)
     # Under another make, as in `make test`, it also says which folder it enters and leaves.
     commands = [line for line in plan.stdout.splitlines() if not line.startswith("make[")]
-    assert commands[-1].endswith("iodyno run studies/tcp-transmit.yaml --quick")
+    assert commands[-2].endswith("iodyno run studies/tcp-transmit.yaml --quick")
+    assert commands[-1].startswith('echo "iodyno: command: .venv/bin/iodyno;')
 
 
 def test_the_last_line_names_the_campaign_and_the_report_lies_in_it(campaign: Path) -> None:

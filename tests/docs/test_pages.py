@@ -2,8 +2,9 @@
 
 A block marked `sh` runs under `bash -e`, one marked `python` in one interpreter per page, all blocks of a page in
 one empty folder that has the project's `studies` and `docs`. Blocks without a mark are output, grammar, or need another
-machine and are not run: of the commands in them, command and options are looked up. `make docs` starts each command
-anew; elsewhere they are forks of one process (`command_server.py`).
+machine and are not run: of the commands in them, command and options are looked up, and those of the README that look
+at a campaign are given one. `make docs` starts each command anew; elsewhere they are forks of one process
+(`command_server.py`).
 """
 
 from __future__ import annotations
@@ -14,13 +15,17 @@ import shlex
 import subprocess
 import sys
 from importlib import import_module
+from itertools import product
 from pathlib import Path
 
 import click
 import command_server
 import pytest
+from made_campaign import Layout, Truth, make_campaign
+from places import iodyno
 
 from iodyno.cli.main import COMMANDS
+from iodyno.formats.experiment_file import read_experiment
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -121,3 +126,32 @@ def test_every_command_that_a_page_shows_exists_with_its_options() -> None:
     assert [f"{page}: {line}: {wrong}" for page, line in lines if (wrong := mistake(line))] == []
     assert mistake("iodyno tcp --conections 4") == "no option --conections"
     assert mistake("iodyno tpc") == "no command tpc"
+
+
+@pytest.fixture(scope="module")
+def campaigns(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with two campaigns, CAMPAIGN and AFTER, of the points that the study of the README has; BEFORE is the first."""
+    folder = tmp_path_factory.mktemp("campaigns")
+    study = read_experiment(ROOT / "studies" / "tcp-transmit.yaml", quick=True)
+    levels = {factor.name: list(factor.levels) for factor in study.factors}
+    points = [(dict(zip(levels, each, strict=True)), Truth()) for each in product(*levels.values())]
+    factors = [{"name": name, "levels": each, "together": {}} for name, each in levels.items()]
+    layout = Layout(replicates=2, intervals=2, outcomes=[str(outcome) for outcome in study.outcomes])
+    for seed, name in enumerate(("CAMPAIGN", "AFTER")):
+        make_campaign(folder / name, points, factors=factors, layout=layout, seed=seed)
+    (folder / "BEFORE").symlink_to("CAMPAIGN")
+    return folder
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        line
+        for page, line in command_lines()
+        if page == "README.md" and {"CAMPAIGN", "BEFORE"} & {*line.split()}
+    ],
+    ids=lambda line: "-".join(re.findall("[a-z]+", line)[1:3]),
+)
+def test_a_command_of_the_readme_that_looks_at_a_campaign_has_an_answer(line: str, campaigns: Path) -> None:
+    shown = iodyno(*shlex.split(line, comments=True)[1:], cwd=campaigns)
+    assert shown.returncode == 0, shown.stderr

@@ -29,6 +29,7 @@ from iodyno.formats.experiment_file import read_experiment
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+OURS = re.compile(r"https://(?:raw\.githubusercontent|github)\.com/iodyno/iodyno/(?:(?:blob|tree)/)?main/")
 FENCE = re.compile(r"^```(?P<mark>\w*)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -59,14 +60,27 @@ def test_blocks_of_a_page_run(page: Path, tmp_path: Path) -> None:
         assert ran.returncode == 0, f"{page.name}, block\n{body}\n{ran.stdout}{ran.stderr}"
 
 
+def targets(page: Path) -> list[str]:
+    """What the links and pictures of the page name; a file of ours in the repository by its path in the checkout."""
+    found = re.findall(r"\]\(([^)#\s]+)", page.read_text(encoding="utf-8"))
+    return [OURS.sub(f"{ROOT}/", target) for target in found]
+
+
 def test_the_pages_name_only_files_that_exist() -> None:
     missing = [
         f"{page.name}: {target}"
         for page in PAGES
-        for target in re.findall(r"\]\((?!https?:|#)([^)#\s]+)", page.read_text(encoding="utf-8"))
-        if not (page.parent / target).exists()
+        for target in targets(page)
+        if not target.startswith(("http:", "https:")) and not (page.parent / target).exists()
     ]
     assert not missing
+
+
+def test_the_links_of_the_readme_resolve_where_an_index_shows_it() -> None:
+    """An index of packages has no files beside it."""
+    found = targets(ROOT / "README.md")
+    assert sum(target.startswith(f"{ROOT}/") for target in found) > 4
+    assert [target for target in found if not target.startswith(("https:", f"{ROOT}/"))] == []
 
 
 def test_the_messages_of_the_program_name_only_pages_that_exist() -> None:

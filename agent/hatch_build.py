@@ -69,7 +69,8 @@ class AgentBuildHook(BuildHookInterface):  # type: ignore[type-arg]
 
 
 def wheel_tag(architectures: list[str]) -> str:
-    # Static programs need no C library, and what else is here is Python.
+    # Static programs need no C library, and what else is here is Python. Of what is required, DuckDB has wheels for glibc 2.28
+    # alone: on others pip builds it, which takes a compiler.
     libraries = ("manylinux2014", "musllinux_1_1")
     return "py3-none-" + ".".join(f"{lib}_{arch}" for arch in architectures for lib in libraries)
 

@@ -26,7 +26,7 @@ from iodyno.report.figures import cost_by_class, cost_vs_factor, draw
 from iodyno.report.form import csv_text, headline_lines
 from iodyno.report.function_json import outcome_change_values
 from iodyno.report.function_tables import outcome_change_table
-from iodyno.report.headline import headline
+from iodyno.report.headline import headline, point_shown
 from iodyno.report.json import campaign
 from iodyno.report.observer import observer_note
 from iodyno.report.sentences import factor_of, sentences
@@ -89,6 +89,8 @@ def test_a_void_cost_is_told_where_programs_read_it() -> None:
     rows = list(csv.DictReader(io.StringIO(csv_text(outcome_rows(made)))))
     told = {row["outcome"] for row in rows if row["void"] and row["point"] == point["id"]}
     assert told == void == {row["outcome"] for row in rows if row["void"]}
+    (shown,) = point_shown(replace(made, points=(made.points[at],)), "saved", {}).values()["points"]
+    assert {name for name, found in shown["outcomes"].items() if "void" in found} == void & {*made.asked}
 
 
 def test_a_void_cost_has_its_mark_in_the_figure() -> None:

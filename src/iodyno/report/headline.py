@@ -12,7 +12,7 @@ from iodyno.core.outcome import Estimate
 from iodyno.core.warnings import WarningCode
 from iodyno.loads.base.report import Row, load_of
 from iodyno.report.csv import outcome_rows
-from iodyno.report.estimate_json import estimate_values
+from iodyno.report.estimate_json import outcome_json
 from iodyno.report.form import Block, Headline, Shown
 from iodyno.report.limiter import blind, finding_json, name_of, sentence
 from iodyno.report.numbers import Scale, digits, scale_of
@@ -46,7 +46,7 @@ def point_shown(
         point = summary.points[0]
         found = {
             "levels": dict(point.levels),
-            "outcomes": {name: estimate_values(point.outcomes[name]) for name in summary.asked},
+            "outcomes": {name: outcome_json(point, name) for name in summary.asked},
             "limiter": finding_json(point.limiter),
             "void": dict(void),
             "warnings": [{"code": str(d.code), "text": d.text, "where": d.where} for d in summary.warnings],

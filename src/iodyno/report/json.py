@@ -17,7 +17,7 @@ from iodyno.loads.disk.analysis.targets import TargetResult
 from iodyno.report.cost_model import study_json
 from iodyno.report.decision import decision_json
 from iodyno.report.estimate_json import estimate_values as estimate_values
-from iodyno.report.estimate_json import number
+from iodyno.report.estimate_json import number, outcome_json
 from iodyno.report.file_systems import file_operations_json
 from iodyno.report.finite_buffer import finite_buffer_json
 from iodyno.report.fit import values as fit_values
@@ -25,7 +25,6 @@ from iodyno.report.interrupts import interrupts_json
 from iodyno.report.limiter import finding_json
 from iodyno.report.placement import placement_json
 from iodyno.report.search import search_json
-from iodyno.report.void import WHY, is_void
 
 
 def as_json(summary: CampaignSummary, *, indent: int | None = 2, digits: int | None = None) -> str:
@@ -99,18 +98,13 @@ def _point(point: PointSummary) -> dict[str, Any]:
         "planned": point.planned,
         "finished": point.finished,
         "skipped": point.skipped,
-        "outcomes": {name: _outcome(point, name) for name in point.outcomes},
+        "outcomes": {name: outcome_json(point, name) for name in point.outcomes},
         "limiter": finding_json(point.limiter),
         "interrupts": [interrupts_json(one) for one in point.interrupts],
         "targets": [_target(one) for one in point.targets],
         "file_systems": [file_operations_json(one) for one in point.file_operations],
         "warnings": [_warning(warning) for warning in point.warnings],
     }
-
-
-def _outcome(point: PointSummary, name: str) -> dict[str, Any]:
-    found = estimate_values(point.outcomes[name])
-    return {**found, "void": WHY} if is_void(point, name) else found
 
 
 def _wall(wall: Wall) -> dict[str, Any]:

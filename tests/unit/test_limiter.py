@@ -15,7 +15,8 @@ from iodyno.analysis.limiter import rules, verdict
 from iodyno.analysis.limiter.elasticity import Pair, elasticity, judge
 from iodyno.analysis.readings import Reading
 from iodyno.analysis.trial import Trial
-from iodyno.core.limiter import LIMITERS, UNKNOWN, Elasticity, Finding, Perturbation, Proof, Verdict
+from iodyno.core.limiter import LIMITERS, UNKNOWN, Elasticity, Finding, Perturbation, Proof, Suspect, Verdict
+from iodyno.report.headline import limited_by
 from iodyno.report.limiter import finding_json, sentence, short
 
 CASES: dict[str, tuple[str, dict[str, Any]]] = {
@@ -561,3 +562,9 @@ def test_without_tcp_a_full_cpu_of_the_sender_is_named() -> None:
         made.hosts[name].manifest["job"] = {"transport": "udp"}
         made.hosts[name].readings.pop("tcp_info", None)
     assert verdict.of_trial(made).name == "client.cpu"
+
+
+@pytest.mark.parametrize(("held", "near"), [(0.004, False), (0.3, True)])
+def test_evidence_that_held_in_none_of_the_intervals_is_near_nothing(held: float, near: bool) -> None:
+    finding = Finding(Verdict(UNKNOWN, (Suspect("client.client_application", 0.1, held, ()),)))
+    assert [("nearest" in said) for said in (limited_by(finding), sentence(finding))] == [near, near]

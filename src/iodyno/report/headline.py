@@ -14,7 +14,7 @@ from iodyno.loads.base.report import Row, load_of
 from iodyno.report.csv import outcome_rows
 from iodyno.report.estimate_json import outcome_json
 from iodyno.report.form import Block, Headline, Shown
-from iodyno.report.limiter import blind, finding_json, name_of, sentence
+from iodyno.report.limiter import blind, finding_json, name_of, nearest, sentence
 from iodyno.report.numbers import Scale, digits, scale_of
 from iodyno.report.observer import observer_note
 from iodyno.report.table import Cell, Column, Table
@@ -139,9 +139,9 @@ def limited_by(finding: Finding) -> str:
     if blind(finding):
         return f"not known: {NO_SENSORS}"
     if finding.name == UNKNOWN:
-        first = finding.verdict.ranked[0] if finding.verdict.ranked else None
-        nearest = f"; nearest: {_plain(first.name)}, in {first.held:.0%} of the intervals" if first else ""
-        return f"not clear{nearest}"
+        first = nearest(finding)
+        near = f"; nearest: {_plain(first.name)}, in {first.held:.0%} of the intervals" if first else ""
+        return f"not clear{near}"
     known = {"suspected": "suspected; --prove tests it"}.get(finding.status, finding.status.replace("_", " "))
     proof = next((proof for proof in finding.proofs if proof.limiter == finding.name), None)
     return f"{_plain(finding.name)} ({known}{f': {proof.why}' if proof else ''})"

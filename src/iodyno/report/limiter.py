@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from iodyno.core.experiment import NO_SENSORS
-from iodyno.core.limiter import UNKNOWN, Elasticity, Evidence, Finding, Proof, kind_of
+from iodyno.core.limiter import UNKNOWN, Elasticity, Evidence, Finding, Proof, Suspect, kind_of
 from iodyno.report.table import Cell
 
 _SAID = {
@@ -63,9 +63,9 @@ def sentence(finding: Finding) -> str:
     if blind(finding):
         return f"limiter: unknown, {NO_SENSORS}"
     if finding.name == UNKNOWN:
-        first = finding.verdict.ranked[0] if finding.verdict.ranked else None
-        nearest = f"; nearest: {name_of(first.name)} in {first.held:.0%} of the intervals" if first else ""
-        return f"limiter: unknown, no evidence holds in 80 % of the intervals{nearest}"
+        first = nearest(finding)
+        near = f"; nearest: {name_of(first.name)} in {first.held:.0%} of the intervals" if first else ""
+        return f"limiter: unknown, no evidence holds in 80 % of the intervals{near}"
     said = f"limiter: {name_of(finding.name)}, {_SAID[finding.status]}"
     proof = next((proof for proof in finding.proofs if proof.limiter == finding.name), None)
     suspect = finding.verdict.suspect or next(iter(finding.verdict.ranked), None)
@@ -78,6 +78,12 @@ def sentence(finding: Finding) -> str:
 def _signal(evidence: Evidence) -> str:
     """A signal, of a metric that another program holds with its source."""
     return f"{evidence.signal} ({evidence.source})" if " " in evidence.source else evidence.signal
+
+
+def nearest(finding: Finding) -> Suspect | None:
+    """Return the suspect whose evidence held longest; None where it is none of the time, to the whole per cent that is shown."""
+    first = next(iter(finding.verdict.ranked), None)
+    return first if first is not None and round(100 * first.held) else None
 
 
 def blind(finding: Finding) -> bool:

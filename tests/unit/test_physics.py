@@ -112,3 +112,11 @@ def test_what_lay_in_buffers_when_the_window_began_was_on_the_wire_before(before
     made = trial(host("client", "send", told, records), host("server", "receive", told, records))
     found = texts(made)
     assert any("fewer than" in text for text in found) is warns, found
+
+
+@pytest.mark.parametrize(("transport", "warns"), [("tcp", True), ("unix", False), ("vsock", False)])
+def test_what_no_network_device_carries_is_not_held_against_one(transport: str, warns: bool) -> None:
+    told = {"job": {"transport": transport}, "result": {"bytes": 100 << 20}}
+    records = [("measured", 100 << 20, 160)]
+    found = texts(trial(host("client", "send", told, records), host("server", "receive", told, records)))
+    assert any("fewer than" in text for text in found) is warns, found

@@ -17,6 +17,8 @@ ANSWERS_MOST = 0.01
 """Part of what came that may have payload while all of it counts as acknowledgements (chosen: it moves the ratio as far)."""
 DEVICES = "net_devices"
 """Sensor that counts what network devices carry."""
+NO_DEVICE = ("unix", "vsock")
+"""Transports whose bytes no network device carries: what moves on one meanwhile is not the load's."""
 _CARRIES = 0.01
 """Part of what the device with most carried from which on another one carries the load too (chosen: clients that starve)."""
 
@@ -56,6 +58,8 @@ def device_segment_bytes(trial: Trial) -> Measured:
     sender = trial.end("send")
     devices = data_devices(trial, sender) if sender else []
     if sender is None or not devices:
+        if sender is not None and sender.job.get("transport") in NO_DEVICE:
+            return missing(f"no network device carries {sender.job['transport']} sockets")
         return missing(sender.why_missing(DEVICES) if sender else "the trial has no sender")
     metrics, name = ("net.tx_bytes", "net.tx_packets"), named(devices)
     keys = [(metric, device) for metric in metrics for device in devices]
@@ -72,7 +76,9 @@ def device_segment_bytes(trial: Trial) -> Measured:
 
 
 def data_device(host: HostData, metric: str = "net.tx_bytes") -> str | None:
-    """Label of the device of `host` whose `metric` grew most in the measured window."""
+    """Label of the device of `host` whose `metric` grew most in the measured window; None: nothing did, or none carries it."""
+    if host.job.get("transport") in NO_DEVICE:
+        return None
     grown = {label: host.growth(DEVICES, metric, label) or 0 for label in host.labels(DEVICES, metric)}
     return max(grown, key=lambda label: grown[label]) if any(grown.values()) else None
 

@@ -19,7 +19,7 @@ from iodyno.analysis.cpu_classes import (
     TICK_NS,
     Accounting,
 )
-from iodyno.analysis.flows import DEVICES, data_devices, named
+from iodyno.analysis.flows import DEVICES, NO_DEVICE, data_devices, named
 from iodyno.analysis.host_data import HostData
 from iodyno.analysis.measured import Measured
 from iodyno.analysis.trial import Trial
@@ -177,7 +177,7 @@ def _bytes(trial: Trial) -> Iterator[Warning]:
             text = f"received {received} bytes, more than the {sent} that were sent"
             yield Warning(WarningCode.PHYSICS, text, trial.name)
     devices = data_devices(trial, receiver, "net.rx_bytes")
-    if not devices or _speaks(receiver, "unix", "vsock"):  # bytes that no device carries
+    if not devices or _speaks(receiver, *NO_DEVICE):
         return
     # From the start of the load: what lay in receive buffers when the measured window began came in before it.
     load = [record for record in receiver.records if record.index <= receiver.measured[-1].index]

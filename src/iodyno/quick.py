@@ -15,6 +15,7 @@ from iodyno.core.outcome import OUTCOMES, TIMES_OF_REQUESTS
 from iodyno.core.search import parse_goal
 from iodyno.core.workload import CONNECT_REQUEST_RESPONSE, REQUEST_RESPONSE, STREAM
 from iodyno.loads.disk.core.load import WORKLOAD
+from iodyno.loads.disk.core.parameters import NULL_TARGET
 
 WARM_UP = "300ms"
 """Chosen: slow start within one machine or one network ends in that time, and nobody waits for it."""
@@ -320,7 +321,7 @@ def disk(
         "outcomes": [
             *outcomes_of_target(levels, clients),
             f"{first}.cpu_us_per_io",
-            f"{first}.device_busy_ratio",
+            *([f"{first}.device_busy_ratio"] if levels.get("target") != NULL_TARGET else []),
         ],
         "profile": profile,
         "sensors": sensors,

@@ -293,6 +293,16 @@ def test_a_flush_is_under_way_once_though_the_block_layer_counts_it_as_a_write_a
     assert set(storage_signals.device_depth(view).values.values()) == {1.0}
 
 
+def test_the_target_null_keeps_no_device_busy() -> None:
+    trial = machine()
+    disks = {("disk.read_bytes", "dev=vda"): 4096, ("disk.write_bytes", "dev=vda"): 0}
+    disks[("disk.busy_ns", "dev=vda")] = SPAN_NS // 2
+    trial.hosts["client-1"].readings["disks"] = {n: reading(disks) for n in range(INTERVALS)}
+    trial = replace(trial, settings={**trial.settings, "target": "null"})
+    found = measure_named(trial, "client-1.device_busy_ratio", CostBasis())
+    assert (found.value, found.missing) == (None, "the target null uses no device")
+
+
 @pytest.mark.parametrize(
     ("busy_ns", "share", "warns"),
     [(SPAN_NS // 2, 0.5, False), (SPAN_NS + 2 * 10**6, 1.0, False), (SPAN_NS * 3 // 2, 1.5, True)],

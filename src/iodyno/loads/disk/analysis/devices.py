@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from iodyno.analysis.host_data import HostData
 from iodyno.analysis.measured import Measured, missing, share, total_ratio
 from iodyno.analysis.trial import Trial
+from iodyno.loads.disk.core.parameters import NULL_TARGET
 
 SENSOR = "disks"
 IN_FLIGHT = ("disk.read_ns", "disk.write_ns")
@@ -26,7 +27,9 @@ _FEW = 0.1
 
 
 def device_of(trial: Trial, host: HostData) -> str | None:
-    """The label of the device, such as `dev=sda`; None: no device moved anything."""
+    """The label of the device, such as `dev=sda`; None: no device moved anything, or the load uses none."""
+    if _uses_none(trial):
+        return None
     target = (trial.manifest.get("targets") or {}).get(host.name) or {}
     several = dict.fromkeys(f"dev={one['device']}" for one in target.get("each") or () if one.get("device"))
     if several:
@@ -42,6 +45,10 @@ def device_of(trial: Trial, host: HostData) -> str | None:
     }
     busiest = max(moved, key=lambda label: moved[label], default=None)
     return busiest if busiest is not None and moved[busiest] else None
+
+
+def _uses_none(trial: Trial) -> bool:
+    return trial.settings.get("target") == NULL_TARGET
 
 
 def per_second(trial: Trial, name: str, metric: str) -> Measured:
@@ -116,6 +123,8 @@ def _of_device(
     if host is None:
         return missing("another host on the same machine reads its devices")
     label = device or device_of(trial, host)
+    if label is None and _uses_none(trial):
+        return missing("the target null uses no device")
     if label is None:
         known = host.readings.get(SENSOR)
         return missing("no block device moved anything" if known else host.why_missing(SENSOR))

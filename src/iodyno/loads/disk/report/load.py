@@ -73,7 +73,7 @@ class StorageLoad(Load):
             if name.endswith(".cpu_us_per_io"):
                 several = "fairness" in summary.asked
                 rows.append(Row("CPU", [("", name)], "" if several else "iops", 1e-3))
-            elif name.endswith(".device_busy_ratio"):
+            elif name.endswith(".device_busy_ratio") and tables.uses_device(summary):
                 rows.append(Row("Device busy", [("", name)]))
         if "fairness" in summary.asked:
             rows.append(Row("Fairness", [("", "fairness"), ("slowest", "slowest_client_ratio")]))
@@ -93,7 +93,12 @@ class StorageLoad(Load):
 
     def shown(self, summary: CampaignSummary) -> set[str]:
         """Return the outcomes that `tables` shows."""
-        return set(tables.storage_names(summary))
+        without = (
+            set()
+            if tables.uses_device(summary)
+            else {n for n in summary.asked if n.endswith(".device_busy_ratio")}
+        )
+        return {*tables.storage_names(summary), *without}
 
     def sentences(self, summary: CampaignSummary, layout: Layout) -> list[Sentence]:
         """Return the findings: rate, times and cost of an operation."""

@@ -15,6 +15,7 @@ from iodyno.core.outcome import Estimate
 from iodyno.core.volume import ROLES
 from iodyno.core.warnings import WarningCode
 from iodyno.loads.base.report import End
+from iodyno.loads.disk.core.parameters import NULL_TARGET
 from iodyno.loads.disk.report.served import served_table
 from iodyno.report.layout import Layout, layout_of, place_name, sections
 from iodyno.report.limiter import cell as limiter_cell
@@ -48,7 +49,8 @@ def storage_tables(summary: CampaignSummary) -> list[Table]:
     columns += [Column(title, hint=hint) for _, title, hint in times]
     columns += [Column(*_cost_head(summary, name, machines)) for name in machines]
     columns += [
-        Column("device busy", name, "share of the time with an operation in flight") for name in machines
+        Column("device busy", name, "share of the time with an operation in flight")
+        for name in (machines if uses_device(summary) else ())
     ]
     if _share_alike(summary):
         columns.append(Column("fairness", hint="Jain's index of the clients' IO/s"))
@@ -85,7 +87,8 @@ def storage_names(summary: CampaignSummary) -> list[str]:
     machines = machines_of(summary)
     return [
         *("iops", "bytes_per_s", *(name for name, _, _ in _times(summary))),
-        *(f"{machine}.{name}" for name in (COST, "device_busy_ratio") for machine in machines),
+        *(f"{machine}.{COST}" for machine in machines),
+        *(f"{machine}.device_busy_ratio" for machine in (machines if uses_device(summary) else ())),
         *(["fairness"] if _share_alike(summary) else []),
     ]
 
@@ -153,6 +156,12 @@ def machines_of(summary: CampaignSummary) -> list[str]:
         for host in summary.hosts
         if any(point.knows(f"{host.name}.cpu_busy_ratio") for point in summary.points)
     ][:_MACHINES_MOST]
+
+
+def uses_device(summary: CampaignSummary) -> bool:
+    """Tell whether some of the load is on a device or on files; the target null is on neither."""
+    common = (summary.workload.get("settings") or {}).get("target", summary.workload.get("target"))
+    return any(point.levels.get("target", common) != NULL_TARGET for point in summary.points)
 
 
 def _of_files(summary: CampaignSummary) -> bool:

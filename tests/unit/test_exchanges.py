@@ -16,6 +16,7 @@ from iodyno.report import html
 from iodyno.report.answer import answer
 from iodyno.report.figures import cost_vs_factor, latency, rate_vs_factor
 from iodyno.report.figures.panel import Figure
+from iodyno.report.headline import headline
 from iodyno.report.sentences import sentences
 from iodyno.report.tables import source_tables
 
@@ -140,3 +141,21 @@ def test_a_closed_loop_has_its_times_against_the_clients() -> None:
         (rate_vs_factor.figure(made), "Rate of operations, and how busy the server was"),
     ):
         assert isinstance(drawn, Figure) and drawn.title == title
+
+
+def test_clients_whose_rate_is_that_of_all_are_counted_in_the_heading() -> None:
+    several = [f"client-{number}" for number in (1, 2, 3)]
+    made = made_summary.single()
+    workload = {
+        "kind": "stream",
+        "senders": several,
+        "groups": {"client": several},
+        "settings": {"connections": 1},
+    }
+    hosts = tuple(
+        replace(made_summary.host(n, role, 1), access="netns")
+        for n, role in (("client", "send"), ("server", "receive"))
+    )
+    windows = {**made.windows, "measured_ns": 10**9}
+    said = headline(replace(made, workload=workload, hosts=hosts, windows=windows), "campaigns/tcp").title
+    assert "3 clients x " in said and said.endswith("client -> server (4 namespaces of this machine)")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from iodyno.analysis.alike import groups_of
 from iodyno.analysis.results import CampaignSummary, PointSummary
 from iodyno.core.experiment import NO_SENSORS
 from iodyno.core.limiter import UNKNOWN, Finding
@@ -158,11 +159,13 @@ def _trials(summary: CampaignSummary, point: PointSummary) -> str:
 def hosts_of(summary: CampaignSummary) -> str:
     """Return `, client -> server (2 namespaces of this machine)`; nothing where this machine is the only host."""
     names = [host.name for host in summary.shown_hosts]
-    (access, *others) = dict.fromkeys(host.access for host in summary.hosts)
+    (access, *others) = dict.fromkeys(host.access for host in summary.shown_hosts)
     if access == "local" and not others:
         return ", over the loopback of this machine" if len(names) > 1 else ""
-    where = f"{len(summary.hosts)} namespaces of this machine" if access == "netns" and not others else ""
-    where = where or (f"{len(names)} hosts, {access}" if len(names) > 1 and not others else "")
+    several = groups_of(summary.workload)
+    count = sum(len(several.get(host.name, (host.name,))) for host in summary.shown_hosts)
+    where = f"{count} namespaces of this machine" if access == "netns" and not others else ""
+    where = where or (f"{count} hosts, {access}" if len(names) > 1 and not others else "")
     where = where or ", ".join(
         f"{host.name} {host.access}" for host in summary.shown_hosts if host.access != "local"
     )

@@ -27,10 +27,13 @@ class StreamLoad(Load):
     """Parts of a load between hosts."""
 
     def title(self, summary: CampaignSummary, point: PointSummary) -> str:
-        """Return transport, connections and sizes, as in `TCP, 4 connections x 64KiB`."""
+        """Return transport, clients, connections and sizes, as in `TCP, 3 clients x 4 connections x 64KiB`."""
         settings = {**(summary.workload.get("settings") or {}), **point.levels}
         transport = str(settings.get("transport", "tcp"))
         connections = _counted(str(settings.get("connections", 1)), "connection")
+        # The rate is that of all of them.
+        if (clients := len(summary.workload.get("senders") or ())) > 1:
+            connections = f"{clients} clients x {connections}"
         size = (
             point.labels.get("size")
             or point.labels.get("sizes")

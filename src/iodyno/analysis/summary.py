@@ -27,6 +27,7 @@ from iodyno.analysis.limiter import verdict
 from iodyno.analysis.limiter.elasticity import proof_by_design, proofs_of
 from iodyno.analysis.measured import Measured
 from iodyno.analysis.placement import Apart, Row, contrasts_of, take_apart
+from iodyno.analysis.planned import decision_of, planned_trials, until_of
 from iodyno.analysis.pooled_spread import pooled_spread
 from iodyno.analysis.results import (
     CampaignSummary,
@@ -41,7 +42,6 @@ from iodyno.analysis.stacks import what_lacks
 from iodyno.analysis.trial import Trial
 from iodyno.analysis.two_processes import in_halves
 from iodyno.analysis.wall import walls_of
-from iodyno.core.decision import Rule, Standing, UntilSpec
 from iodyno.core.experiment import stored_ends
 from iodyno.core.limiter import Finding, Verdict
 from iodyno.core.metric_source import names_of, outcome_kinds
@@ -110,7 +110,7 @@ def _summarise(dataset: Dataset) -> CampaignSummary:
         metrics=_metrics(dataset),
         points=points,
         trials=tuple(_trial(dataset, t, measured.get(t.name), warnings[t.name]) for t in dataset.trials),
-        planned=len(_planned(dataset) or dataset.trials),
+        planned=len(planned_trials(dataset) or dataset.trials),
         sockets=tuple(_sockets(dataset, finished)),
         warnings=tuple(dict.fromkeys(every)),
         preflight=header.get("preflight") or (),
@@ -123,7 +123,7 @@ def _summarise(dataset: Dataset) -> CampaignSummary:
         walls=walls_of(dataset, finished, measured, factors),
         trades=_trades(dataset, points, factors),
         decision=decision_of(dataset),
-        until=_until(dataset),
+        until=until_of(dataset),
         finite_buffer=finite_buffer_of(dataset, finished, measured, {p.id: p.outcomes for p in points}),
         fits=fits_of(dataset, measured, factors),
         search=(searched := search_of(dataset))[0],
@@ -197,32 +197,6 @@ def _trades(
     )
 
 
-def decision_of(dataset: Dataset) -> Standing | None:
-    """Return the standing of the rule for stopping, of a campaign that has one and that was looked at."""
-    stored = dataset.header.get("until")
-    return Standing.from_json(stored) if stored else None
-
-
-def _until(dataset: Dataset) -> UntilSpec | None:
-    stored = dataset.experiment.get("until")
-    if not stored:
-        return None
-    try:
-        return UntilSpec(**{**stored, "rule": Rule(**stored["rule"])})
-    except (TypeError, KeyError):
-        return None  # Of another version: the decision stands by itself.
-
-
-def _planned(dataset: Dataset) -> list[Mapping[str, Any]]:
-    """Trials that were to be made: those of the design, or of its blocks up to the decision."""
-    trials = list((dataset.header.get("design") or {}).get("trials") or ())
-    decision = decision_of(dataset)
-    if decision is None or not trials:
-        return trials
-    blocks = list(dict.fromkeys(trial["block"] for trial in trials))[: decision.blocks]
-    return [trial for trial in trials if trial["block"] in blocks]
-
-
 def _hello(dataset: Dataset) -> dict[str, Mapping[str, Any]]:
     return {name: host.get("hello") or {} for name, host in dataset.hosts.items()}
 
@@ -268,7 +242,7 @@ def _points(
 ) -> list[PointSummary]:
     design = dataset.header.get("design") or {}
     planned: dict[str, int] = defaultdict(int)
-    for due in _planned(dataset):
+    for due in planned_trials(dataset):
         planned[due["point"]] += 1
     # Those of a search are found as it goes; the design's are where it begins.
     searches = bool(dataset.experiment.get("search"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import random
 from pathlib import Path
@@ -488,3 +489,15 @@ def test_a_background_that_was_measured_once_is_a_warning(
     both = make_campaign(tmp_path / "d", [({}, Truth())])
     texts = [warning.text for warning in analyse(read_dataset(both)).warnings]
     assert not any("not known" in text for text in texts)
+
+
+@pytest.mark.parametrize(("finished", "said"), [(True, ""), (False, "the proof of the limiter")])
+def test_a_campaign_whose_trials_are_finished_says_what_else_is_missing(
+    finished: bool, said: str, tmp_path: Path
+) -> None:
+    made = make_campaign(tmp_path / "c", [(POINT, STILL)])
+    stored = json.loads((made / "campaign.json").read_text())
+    stored["finished"] = finished
+    stored["experiment"]["prove"] = True
+    (made / "campaign.json").write_text(json.dumps(stored))
+    assert analyse(read_dataset(made)).lacks == said

@@ -34,3 +34,13 @@ def planned_trials(dataset: Dataset) -> list[Mapping[str, Any]]:
         return trials
     blocks = list(dict.fromkeys(trial["block"] for trial in trials))[: decision.blocks]
     return [trial for trial in trials if trial["block"] in blocks]
+
+
+def lacks(dataset: Dataset) -> str:
+    """Return what is left to do of a campaign whose trials are all finished; empty where nothing is, or where trials are."""
+    trials = [trial for trial in dataset.trials if trial.status != "skipped"]
+    whole = len(dataset.trials) >= len(planned_trials(dataset)) and all(trial.finished for trial in trials)
+    if dataset.header.get("finished") or not whole:
+        return ""
+    left = {"search": "the search", "until": "the rule for stopping", "prove": "the proof of the limiter"}
+    return next((what for key, what in left.items() if dataset.experiment.get(key)), "")

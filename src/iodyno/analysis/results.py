@@ -135,7 +135,7 @@ class CampaignSummary:
     `fits`: the models of every line along a load.
     `costs`: the linear model of the sender's cost, where two factors vary and the trials carry one. `plots`: the whole
     plot of each trial by its order, of a design with slow factors. `placement`: of trials on pairs of machines, each outcome
-    taken apart into setting and machine.
+    taken apart into setting and machine. `lacks`: what is left to do of a campaign that is not finished, beside trials.
     """
 
     name: str
@@ -181,6 +181,7 @@ class CampaignSummary:
     named: tuple[str, ...] = ()
     metrics: tuple[MetricSummary, ...] = ()
     placement: tuple[Apart, ...] = ()
+    lacks: str = ""
 
     @property
     def rate(self) -> str:

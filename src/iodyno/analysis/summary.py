@@ -27,7 +27,7 @@ from iodyno.analysis.limiter import verdict
 from iodyno.analysis.limiter.elasticity import proof_by_design, proofs_of
 from iodyno.analysis.measured import Measured
 from iodyno.analysis.placement import Apart, Row, contrasts_of, take_apart
-from iodyno.analysis.planned import decision_of, planned_trials, until_of
+from iodyno.analysis.planned import decision_of, lacks, planned_trials, until_of
 from iodyno.analysis.pooled_spread import pooled_spread
 from iodyno.analysis.results import (
     CampaignSummary,
@@ -93,6 +93,7 @@ def _summarise(dataset: Dataset) -> CampaignSummary:
         folder=str(dataset.folder),
         created=header.get("created", ""),
         finished=bool(header.get("finished")),
+        lacks=lacks(dataset),
         quick=bool(header.get("quick")),
         seed=header.get("seed"),
         tool_version=header.get("tool_version", ""),

@@ -139,6 +139,19 @@ def test_a_points_graphs_are_drawn_when_it_is_opened(shown: Browser) -> None:
     assert min(heights) >= 9
 
 
+def test_paper_has_the_graphs_of_a_part_that_was_never_opened(browser: Browser, report: Path) -> None:
+    with opened(browser, report) as shown:
+        drawn = "#functions > .flame svg:not(.still)"
+        shown.when("document.querySelector('#functions > .flame')")
+        assert not shown.all(drawn)
+        # What the printer gets is the page as it is when this event is over.
+        shown.when("(dispatchEvent(new Event('beforeprint')), document.querySelector(arguments[0]))", drawn)
+        # All of its width, however wide the window was.
+        box = shown.evaluate("document.querySelector(arguments[0]).getAttribute('viewBox')", drawn)
+        assert box.startswith("0 0 688 ")
+        shown.evaluate("dispatchEvent(new Event('afterprint'))")
+
+
 def test_symbols_stay_text(shown: Browser) -> None:
     assert "taken" not in shown.title
     # The page's own and that of the graphs, each with its data.

@@ -7,7 +7,7 @@
   const plain = new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate"));
   const data = await new Response(plain).json();
   const SVG = "http://www.w3.org/2000/svg";
-  const ROW = 19, LETTER = 6.7, LEAST = 0.6;
+  const ROW = 19, LETTER = 6.7, LEAST = 0.6, PAPER = 688; // the width of A4 within the margins of the style sheet
   const KINDS = ["", "user code", "kernel", "soft interrupt", "hard interrupt"];
 
   const element = (name, attributes, parent, text) => {
@@ -28,6 +28,8 @@
     return { fill: (ratio > 1 ? RISES : FALLS)[step], ink: step > (ratio > 1 ? 2 : 1) ? "#ffffff" : "#16191d" };
   };
 
+  let printing = false;
+
   class Graph {
     constructor(place, tree) {
       Object.assign(this, { place, tree, two: Boolean(tree.a), side: "v", zoomed: 0, at: 0, query: null });
@@ -43,7 +45,7 @@
       while (open.length) this.end[open.pop()] = count;
       this.build();
       this.arrange();
-      new ResizeObserver(() => { if (this.place.clientWidth !== this.width) this.draw(); }).observe(this.place);
+      new ResizeObserver(() => { if (!printing && this.place.clientWidth !== this.width) this.draw(); }).observe(this.place);
       this.draw();
     }
 
@@ -94,9 +96,9 @@
       this.tell(i);
     }
 
-    draw() {
+    draw(width = this.place.clientWidth) {
       const { tree, svg } = this, value = tree[this.side];
-      this.width = this.place.clientWidth;
+      this.width = width;
       if (!this.width) return;
       const scale = this.width / value[this.zoomed], left = this.begin[this.zoomed];
       const ancestors = new Set();
@@ -113,6 +115,7 @@
       }
       svg.setAttribute("width", this.width);
       svg.setAttribute("height", (deepest + 1) * ROW);
+      svg.setAttribute("viewBox", `0 0 ${this.width} ${(deepest + 1) * ROW}`);
       this.reset.disabled = this.zoomed === 0;
     }
 
@@ -206,17 +209,21 @@
     }
   }
 
+  const graphs = [];
   // A graph is drawn when it is first seen: hidden places have no width.
   const show = (place) => {
     // A closed part of the page may have a width all the same.
     if (place.dataset.drawn || !place.clientWidth || place.closest("details:not([open])")) return;
     place.dataset.drawn = "yes";
     place.replaceChildren();
-    new Graph(place, data.graphs[place.dataset.graph]);
+    graphs.push(new Graph(place, data.graphs[place.dataset.graph]));
   };
   const all = () => document.querySelectorAll(".flame[data-graph]").forEach(show);
   all();
   document.addEventListener("toggle", all, true);
   // Parts of the page that lie compressed in it come later.
   document.addEventListener("filled", all);
+  // The events of what is opened for paper come only after it was printed.
+  document.addEventListener("paper", () => { printing = true; all(); for (const each of graphs) each.draw(PAPER); });
+  addEventListener("afterprint", () => { printing = false; for (const each of graphs) each.draw(); });
 })();

@@ -168,6 +168,7 @@
     const trials = document.querySelectorAll(".over-time > details");
     if (trials.length <= 3) closed.push(...[...trials].filter((each) => !each.open));
     for (const each of closed) each.open = true;
+    document.dispatchEvent(new Event("paper"));
   });
   addEventListener("afterprint", () => { for (const each of closed) each.open = false; });
 

@@ -59,6 +59,10 @@ def test_the_tiles_are_the_ends_that_the_sentence_names() -> None:
     assert (costliest.what, costliest.value) == ("Highest cost per KiB, sut", "40100")
     (said,) = [sentence.text for sentence in sentences(made) if sentence.about == "cost"][:1]
     assert "2815 [2731, 2899]" in said and "40100 [38900, 41300]" in said
+    # They are not the ends of what the plot beside them shows: it has all of them, with a mark.
+    points = len(made.points)
+    of = f"the {points - 2} of {points} points whose cost is reliable"
+    assert said.startswith(f"On sut, at {of}, a KiB costs ") and costliest.place.endswith(f"; of {of}")
     # A rate is claimed all the same.
     assert html.tiles(made)[2] == html.tiles(made_summary.summary())[2]
 

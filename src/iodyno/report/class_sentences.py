@@ -35,9 +35,11 @@ def busy_by_class(point: PointSummary, host: str) -> str:
 
 
 def what_makes_it(
-    layout: Layout, cheapest: PointSummary, costliest: PointSummary, host: str
+    layout: Layout, cheapest: PointSummary, costliest: PointSummary, host: str, cost: str = "cost"
 ) -> Iterator[str]:
-    """Which class makes the largest part of a KiB's cost at both ends of its range, and which make the difference."""
+    """Which class makes the largest part of a KiB's cost at both ends of its range, and which make the difference. `cost`: its
+    word.
+    """
     at_first, at_last = _largest(cheapest, host), _largest(costliest, host)
     if at_first is None or at_last is None:
         return
@@ -51,13 +53,13 @@ def what_makes_it(
     if first == last:
         yield (
             f"On {host}, {_makes(first)} {part_of(min(share, final))} of what a KiB costs: {_percent(share)} of it "
-            f"where the cost is lowest ({places[0]}), {_percent(final)} where the cost is highest ({places[1]})."
+            f"where the {cost} is lowest ({places[0]}), {_percent(final)} where the {cost} is highest ({places[1]})."
         )
     else:
         yield (
-            f"On {host}, {_makes(first)} {part_of(min(share, final))} of what a KiB costs where the cost is lowest "
+            f"On {host}, {_makes(first)} {part_of(min(share, final))} of what a KiB costs where the {cost} is lowest "
             f"({_percent(share)}; {places[0]}), "
-            f"{WORDS[last]} where the cost is highest ({_percent(final)}; {places[1]})."
+            f"{WORDS[last]} where the {cost} is highest ({_percent(final)}; {places[1]})."
         )
     yield from _what_makes_the_difference(cheapest, costliest, host)
 

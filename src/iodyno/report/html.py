@@ -56,7 +56,7 @@ from iodyno.report.sentences import extremes, sentences
 from iodyno.report.tables import Table, load_tables, outcome_table
 from iodyno.report.terminal import tier_note
 from iodyno.report.trial_panels.section import Panels, drawings_of
-from iodyno.report.void import claimed, void_costs
+from iodyno.report.void import claimed, of_claimed, void_costs
 from iodyno.report.warnings import grouped
 from iodyno.store.files import write_file
 
@@ -283,7 +283,9 @@ def tiles(summary: CampaignSummary) -> list[Tile]:
         unit = quantity(estimate.estimate, estimate.unit, end.outcome).rpartition(" ")[2]
         sign = "±" if " ±" in shown else "[" if " [" in shown else ""
         name = end.only if ends[0] is ends[1] else end.several
-        found.append(Tile(name, value, unit, f"{sign}{interval}", place_name(point, layout.factors)))
+        of = of_claimed(summary, end.outcome)
+        place = "; ".join(filter(None, (place_name(point, layout.factors), of and f"of {of}")))
+        found.append(Tile(name, value, unit, f"{sign}{interval}", place))
     return found
 
 

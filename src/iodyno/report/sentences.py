@@ -30,7 +30,7 @@ from iodyno.report.search import search_sentences
 from iodyno.report.sentence import About
 from iodyno.report.sentence import Sentence as Sentence
 from iodyno.report.tables import RATES, SPLIT, rate_outcome
-from iodyno.report.void import points_not_void
+from iodyno.report.void import costs_at, of_claimed, points_not_void
 from iodyno.report.wall import wall_sentences
 
 Case = tuple[str, Change]
@@ -62,9 +62,8 @@ def of_hosts(summary: CampaignSummary, layout: Layout) -> list[Sentence]:
     }
     first, one = subject(summary), COSTS[cost].one
     for host in sorted(summary.shown_hosts, key=lambda host: first is None or host.name != first.name):
-        costs = range_sentences(
-            own[host.name], layout, f"{host.name}.{cost}", f"On {host.name}, a {one} costs"
-        )
+        name = f"{host.name}.{cost}"
+        costs = range_sentences(own[host.name], layout, name, costs_at(summary, name, f"a {one}"))
         found += (replace(sentence, about="cost") for sentence in costs)
         found += void_sentences(own[host.name], summary, host.name)
     if first is not None:
@@ -86,11 +85,12 @@ def of_hosts(summary: CampaignSummary, layout: Layout) -> list[Sentence]:
     for factor in (factor for factor in layout.lines if not factor.numeric):
         found += _across(summary, layout, factor, rate, whole[:1].lower() + whole[1:])
     if first is not None:
-        found += _where_time_goes(own[first.name], layout, first.name, f"{first.name}.{cost}")
+        found += _where_time_goes(summary, own[first.name], layout, f"{first.name}.{cost}")
     # By class it is told of a KiB only.
     for host in summary.shown_hosts if not load_of(summary).asks else ():
         ends = extremes(own[host.name], f"{host.name}.cpu_ns_per_kib")
-        found += map(Sentence, what_makes_it(layout, *ends, host.name)) if ends else ()
+        cost = "reliable cost" if of_claimed(summary, f"{host.name}.cpu_ns_per_kib") else "cost"
+        found += map(Sentence, what_makes_it(layout, *ends, host.name, cost)) if ends else ()
     found += map(Sentence, member_sentences(summary))
     found += map(Sentence, fairness_sentences(summary))
     found += map(Sentence, block_size_sentences(summary, layout))
@@ -301,8 +301,10 @@ def _ends_of_most(lines: Iterable[Sequence[PointSummary]], along: FactorLevels) 
     return max(found, key=rank)
 
 
-def _where_time_goes(summary: CampaignSummary, layout: Layout, host: str, outcome: str) -> Iterator[Sentence]:
-    found = extremes(summary, outcome)
+def _where_time_goes(
+    every: CampaignSummary, summary: CampaignSummary, layout: Layout, outcome: str
+) -> Iterator[Sentence]:
+    found, host = extremes(summary, outcome), outcome.rpartition(".")[0]
     if found is None:
         return
     costliest = found[1]
@@ -312,7 +314,8 @@ def _where_time_goes(summary: CampaignSummary, layout: Layout, host: str, outcom
     usr, sys, intr, idle = (100 * (share or 0.0) for share in shares)
     stands_out = change(*(point.outcomes[outcome] for point in found)).verdict == "rises"
     place = place_name(costliest, layout.factors)
-    opening = f"Where the cost is highest ({place}), " if stands_out else f"At {place}, " if place else ""
+    cost = "reliable cost" if of_claimed(every, outcome) else "cost"
+    opening = f"Where the {cost} is highest ({place}), " if stands_out else f"At {place}, " if place else ""
     unsure = any(d.code == "split_unreliable" and d.text.startswith(host) for d in costliest.warnings)
     if summary.accounting.tier == "bpf":
         yield Sentence(

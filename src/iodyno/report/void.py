@@ -41,3 +41,16 @@ def void_costs(summary: CampaignSummary) -> frozenset[tuple[str, str]]:
 def claimed(summary: CampaignSummary, outcome: str) -> CampaignSummary:
     """The campaign without the points at which nothing is claimed of the outcome."""
     return replace(summary, points=tuple(point for point in summary.points if not is_void(point, outcome)))
+
+
+def of_claimed(summary: CampaignSummary, outcome: str) -> str:
+    """Say of which points an end of a range is one, where others are left out: `the 8 of 30 points whose cost is reliable`."""
+    known = sum(point.knows(outcome) for point in summary.points)
+    left = sum(point.knows(outcome) for point in claimed(summary, outcome).points)
+    return f"the {left} of {known} points whose cost is reliable" if 1 < left < known else ""
+
+
+def costs_at(summary: CampaignSummary, outcome: str, what: str) -> str:
+    """The begin of a sentence on the range of a cost: `On sut, a KiB costs`, with of which points it is said."""
+    host, of = outcome.rpartition(".")[0], of_claimed(summary, outcome)
+    return f"On {host}, at {of}, {what} costs" if of else f"On {host}, {what} costs"

@@ -22,7 +22,7 @@ from iodyno.report.limiter import cell as limiter_cell
 from iodyno.report.numbers import between, details, digits, with_interval
 from iodyno.report.sentence import Sentence
 from iodyno.report.table import Cell, Column, Table, level_cell
-from iodyno.report.void import MARK, WHY, is_void
+from iodyno.report.void import MARK, WHY, costs_at, is_void
 
 TIMES = {"p50": "p50", "p99": "p99"}
 COST = "cpu_us_per_io"
@@ -110,7 +110,7 @@ def storage_sentences(
     costs_first = bool(summary.asked) and summary.asked[0].endswith(f".{COST}")
     if costs_first:
         machine = summary.asked[0].rpartition(".")[0]
-        yield from range_of(summary.asked[0], f"On {machine}, an operation costs")
+        yield from range_of(summary.asked[0], costs_at(summary, summary.asked[0], "an operation"))
         yield from along(summary.asked[0], f"the CPU time of an operation on {machine}")
     yield from range_of("iops", "The rate in operations per second is")
     yield from along("iops", "the rate")
@@ -119,7 +119,8 @@ def storage_sentences(
             yield from range_of(name, f"The {hint} is")
     for machine in machines_of(summary):
         if not costs_first or f"{machine}.{COST}" != summary.asked[0]:
-            yield from range_of(f"{machine}.{COST}", f"On {machine}, an operation costs")
+            cost = f"{machine}.{COST}"
+            yield from range_of(cost, costs_at(summary, cost, "an operation"))
     yield from map(Sentence, _slowest(summary))
 
 

@@ -13,6 +13,7 @@ from iodyno.analysis.results import CampaignSummary
 from iodyno.core.outcome import Estimate
 from iodyno.core.warnings import Warning, WarningCode
 from iodyno.loads.disk.report.tables import storage_tables
+from iodyno.report import html
 from iodyno.report.answer import answer
 from iodyno.report.sentences import sentences
 from iodyno.report.text_table import plain
@@ -81,6 +82,12 @@ def test_how_long_it_takes_is_answered_first_where_that_is_asked_and_what_the_me
     assert not any("mean tells little" in each.text for each in sentences(plain_)), "nothing is hidden"
     other = replace(asked, asked=("iops",))
     assert answer(other, sentences(other), ()).first[0].text.startswith("The rate")
+
+
+def test_the_tile_of_a_percentile_says_of_which_time_it_is() -> None:
+    made = of_synchronous_writes(1e6, 1.2e6)
+    times = [tile.what for tile in html.tiles(made) if "p99" in tile.what]
+    assert times == ["Longest p99 of the service time of a write"]
 
 
 def shared_by(clients: int, *points: tuple[float, ...], fairness: tuple[float, ...] = ()) -> CampaignSummary:

@@ -421,10 +421,11 @@ def _cell(point: PointSummary, name: str) -> Cell:
 
 def ends(summary: CampaignSummary) -> list[End]:
     """The numbers of the first screen."""
-    times = [name for name, _, _ in _times(summary) if name.endswith("p99_ns")]
+    times = [(name, hint) for name, _, hint in _times(summary) if name.endswith("p99_ns")]
+    words = [hint.removeprefix("99th percentile").partition(" (")[0] for _, hint in times]
     costs = [f"{machine}.{COST}" for machine in machines_of(summary)]
     return [
         End("iops", "Operations", "Most operations"),
-        *(End(name, "p99", "Longest p99") for name in times[:1]),
+        *(End(name, f"p99{of}", f"Longest p99{of}") for (name, _), of in zip(times[:1], words, strict=False)),
         *(End(name, "CPU of an operation", "Highest CPU cost of an operation") for name in costs[:1]),
     ]

@@ -171,6 +171,10 @@ def test_a_change_along_connections_is_said_of_the_ends_that_are_claimed() -> No
     # Where it is void in one line alone, that line is not counted among those that begin at one connection.
     made = void_at(*(n for n in first if points[n].labels["size"] == "1KiB"))
     assert "at both message sizes that can be compared" in said_of_change(made, "From 1 to 6000 connections")
+    (said,) = [
+        s for s in sentences(made) if s.text.startswith("From 1 to 6000 connections") and s.about == "change"
+    ]
+    assert said.heading == "each of the 2 cases, and 1 case over another range"
 
 
 def test_the_instrument_is_told_of_many_hosts_in_one_list() -> None:

@@ -11,6 +11,7 @@ from iodyno.analysis.factors import FactorLevels
 from iodyno.analysis.results import CampaignSummary, PointSummary
 from iodyno.core.factor import VARIANT
 from iodyno.core.outcome import Estimate
+from iodyno.core.quantity import counted
 from iodyno.core.workload import Level
 from iodyno.loads.base.report import load_of
 from iodyno.report.block_size import block_size_sentences
@@ -227,7 +228,7 @@ def _along(
         if point.outcomes[outcome].estimate is not None:
             lines.setdefault(line_name(layout, point) if layout.lines else "", []).append(point)
     cases: list[Case] = []
-    details, dips = [], []
+    details, dips, elsewhere = [], [], 0
     for points in lines.values():
         points.sort(key=lambda point: along.levels.index(point.levels[along.name]))
     lines = {name: points for name, points in lines.items() if len(points) > 1}
@@ -239,6 +240,7 @@ def _along(
         if _ends(points, along) != ends:
             # Of a line that begins or ends elsewhere it cannot be said what is said of the others.
             details.append(f"{name}: {_step(first, last, outcome, along)}")
+            elsewhere += 1
             continue
         lowest = min(points, key=lambda point: point.outcomes[outcome].estimate or 0.0)
         place = place_name(first, layout.lines)
@@ -258,8 +260,17 @@ def _along(
     yield Sentence(
         f"{_from_to(summary, along, *ends)}, {what} {_tally(cases, _many(layout.lines), there)}.{dip}",
         tuple(details) if len(details) > 1 else (),
+        title=_heading(len(cases), elsewhere),
         decided=bool(dips) or _any_decided(cases),
     )
+
+
+def _heading(cases: int, elsewhere: int) -> str:
+    """Title of single cases of which some go over another range than the sentence has; empty: none does."""
+    if not elsewhere:
+        return ""
+    first = f"each of the {cases} cases" if cases > 1 else "this case"
+    return f"{first}, and {counted(elsewhere, 'case')} over another range"
 
 
 def _any_decided(cases: Sequence[Case]) -> bool:

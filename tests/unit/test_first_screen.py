@@ -9,6 +9,7 @@ import made_summary
 import pytest
 from markupsafe import Markup
 
+from iodyno.core.search import Bound, GoalResult, SearchSpec, parse_goal
 from iodyno.report import html
 from iodyno.report.figures import rate_vs_factor
 from iodyno.report.figures.panel import Figure
@@ -110,3 +111,49 @@ def test_one_panel_is_on_the_first_screen_and_the_others_are_folded(
     assert [shown.count("<svg"), *(each.count("<svg") for each in folded)] == [1, panels - 1][
         : min(panels, 2)
     ]
+
+
+def searched() -> made_summary.CampaignSummary:
+    """Of the tables of 2008 the number of connections with 1KiB messages was searched for, and 400 found."""
+    made = made_summary.summary()
+    points = tuple(point for point in made.points if point.labels["size"] == "1KiB")
+    found = GoalResult(
+        "p",
+        {},
+        "loss = 0",
+        Bound(400, 3, 4),
+        Bound(1000, 1, 4),
+        True,
+        0.0,
+        500.0,
+        350.0,
+        900.0,
+        20,
+        0,
+        "regular",
+    )
+    spec = SearchSpec((parse_goal("loss = 0"),), factor="connections")
+    return replace(made, points=points, search=spec, goal_results=(found,))
+
+
+def test_what_a_search_found_is_the_first_tile_and_the_others_are_measured_there() -> None:
+    first, *others = html.tiles(searched())
+    assert (first.what, first.value) == ("Largest connections with loss = 0", "400")
+    assert (first.interval, first.place) == ("[350, 900]", "3 of 4 trials met it")
+    assert others and all(tile.place.startswith("400 connections") for tile in others)
+
+
+def test_the_plot_of_a_search_marks_what_was_found() -> None:
+    figure = rate_vs_factor.figure(searched())
+    assert figure is not None
+    assert all((400.0, "loss = 0 met | not met") in panel.notes for panel in figure.panels)
+
+
+def test_one_way_streams_answer_nothing() -> None:
+    made = made_summary.summary()
+    points = tuple(
+        replace(p, outcomes={**p.outcomes, "operations_per_s": made_summary.around(1e5, "1/s")})
+        for p in made.points
+    )
+    figure = rate_vs_factor.figure(replace(made, points=points, asked=("operations_per_s",)))
+    assert figure is not None and figure.panels[0].title == "completed"

@@ -51,6 +51,7 @@ from iodyno.report.page_script import page_script, page_script_source, shorter_s
 from iodyno.report.path_facts import path_rows
 from iodyno.report.placement import placement_tables
 from iodyno.report.plain_numbers import figure_rows, packed, table_rows
+from iodyno.report.search import answering, search_answers
 from iodyno.report.sentence import Sentence
 from iodyno.report.sentences import extremes, sentences
 from iodyno.report.tables import Table, load_tables, outcome_table
@@ -269,8 +270,10 @@ def _hidden(summary: CampaignSummary, found: Sequence[MapFindings]) -> list[Sent
 
 
 def tiles(summary: CampaignSummary) -> list[Tile]:
-    """The ends of the range of rate and cost."""
-    layout, found = layout_of(summary), []
+    """The ends of the range of rate and cost; of a search what was found, and rate and cost there."""
+    layout, found = layout_of(summary), [Tile(*each) for each in search_answers(summary)]
+    if summary.search is not None:
+        summary = answering(summary)
     for end in load_of(summary).ends(summary):
         # What the sentence beside says, too: an end of the range is none of which nothing is claimed.
         ends = extremes(claimed(summary, end.outcome), end.outcome)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from iodyno.analysis.results import CampaignSummary
@@ -31,6 +31,55 @@ def search_sentences(summary: CampaignSummary) -> list[str]:
         sentence(summary.search, found, _place(summary, found) if several else "")
         for found in summary.goal_results
     ]
+
+
+def search_answers(summary: CampaignSummary) -> list[tuple[str, str, str, str, str]]:
+    """For each goal at each point that was searched: what was found, value, unit, interval and place, for the first screen."""
+    spec = summary.search
+    if spec is None:
+        return []
+    several, unit = len({one.point for one in summary.goal_results}) > 1, _unit(spec)
+    found = []
+    for one in summary.goal_results:
+        lower = one.relevant_lower_bound
+        value, bounds = (
+            str(lower.load) if lower else "none that was tried",
+            f"[{_four(one.low)}, {_four(one.high)}]",
+        )
+        if one.known and one.ended == "edge":
+            value, bounds = f"above {spec.max_load}" if _above(one) else f"below {spec.min_load}", ""
+        elif not one.known:
+            value, bounds = "not known", ""
+        met = f"{_met(lower)} met it" if lower and one.known else ""
+        place = ", ".join(filter(None, (_place(summary, one) if several else "", met)))
+        found.append(
+            (
+                f"Largest {spec.factor} with {one.goal}",
+                value,
+                unit if value[-1].isdigit() else "",
+                bounds,
+                place,
+            )
+        )
+    return found
+
+
+def answering(summary: CampaignSummary) -> CampaignSummary:
+    """The campaign with the one point that answers its search, where one goal was searched for once; with none, where several."""
+    spec = summary.search
+    assert spec is not None
+    bounds = [one.relevant_lower_bound for one in summary.goal_results if one.known and one.ended != "edge"]
+    load = bounds[0].load if len(bounds) == len(summary.goal_results) == 1 and bounds[0] else None
+    points = tuple(p for p in summary.points if load is not None and p.levels.get(spec.factor) == load)
+    return replace(summary, points=points)
+
+
+def search_mark(summary: CampaignSummary) -> tuple[float, str] | None:
+    """Where the answer of a search lies on the axis of what was searched for, and the texts on both sides of it."""
+    points = answering(summary).points if summary.search else ()
+    if summary.search is None or not points:
+        return None
+    return float(points[0].levels[summary.search.factor]), f"{summary.goal_results[0].goal} met | not met"
 
 
 def _place(summary: CampaignSummary, found: GoalResult) -> str:

@@ -160,6 +160,9 @@ def _notes(panel: Panel, x: Span, bottom: float) -> list[str]:
         at = x(place)
         before, _, after = text.partition(" | ")
         parts.append(f'<path class="note" d="M{at} {TOP - 15}V{bottom}"/>')
+        if at - 6 - 0.85 * LETTER * len(before) < x.start:
+            # To the left it would stand on the numbers of the axis.
+            before, after = "", text
         parts.append(f'<text x="{at - 6}" y="{TOP - 5}" class="small end">{escape(before)}</text>')
         parts.append(f'<text x="{at + 6}" y="{TOP - 5}" class="small">{escape(after)}</text>')
     return parts

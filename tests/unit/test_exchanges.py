@@ -14,7 +14,7 @@ from iodyno.analysis.records import Record
 from iodyno.analysis.trial import Trial
 from iodyno.report import html
 from iodyno.report.answer import answer
-from iodyno.report.figures import cost_vs_factor, latency, rate_vs_factor
+from iodyno.report.figures import cost_by_class, cost_vs_factor, latency, rate_vs_factor
 from iodyno.report.figures.panel import Figure
 from iodyno.report.headline import headline
 from iodyno.report.sentences import sentences
@@ -118,9 +118,9 @@ def test_the_server_comes_first_and_the_rate_before_its_cost() -> None:
     assert "peak" in chosen and "cost" in chosen
     assert not [sentence.text for sentence in said if "KiB costs" in sentence.text]
     assert [tile.what for tile in html.tiles(made)] == [
+        "Highest rate of operations",
         "Lowest cost per request, clients",
         "Highest cost per request, clients",
-        "Highest rate of operations",
     ]
 
 
@@ -159,3 +159,51 @@ def test_clients_whose_rate_is_that_of_all_are_counted_in_the_heading() -> None:
     windows = {**made.windows, "measured_ns": 10**9}
     said = headline(replace(made, workload=workload, hosts=hosts, windows=windows), "campaigns/tcp").title
     assert "3 clients x " in said and said.endswith("client -> server (4 namespaces of this machine)")
+
+
+def one_point(*, scheduled: bool) -> made_summary.CampaignSummary:
+    """Requests at one point, of 64 bytes: a sixteenth of a KiB, answers included an eighth."""
+    point = exchanges().points[0]
+    more = {
+        "latency_p50_ns": made_summary.around(2e5, "ns"),
+        "latency_p99_ns": made_summary.around(9e5, "ns"),
+        "clients.cpu_ns_per_kib": made_summary.around(160_000.0, "ns/KiB"),
+        "clients.cpu_usr_ns_per_kib": made_summary.around(40_000.0, "ns/KiB"),
+    }
+    if scheduled:
+        more |= {
+            "latency_from_schedule_p50_ns": made_summary.around(3e5, "ns"),
+            "latency_from_schedule_p99_ns": made_summary.around(8e6, "ns"),
+        }
+    made = exchanges(asked=("operations_per_s",))
+    made = replace(made, points=(replace(point, outcomes={**point.outcomes, **more}),))
+    factors = tuple(replace(factor, levels=factor.levels[:1]) for factor in made.factors)
+    return replace(made, factors=factors)
+
+
+@pytest.mark.parametrize(
+    ("scheduled", "tiles", "said"),
+    [
+        (False, ["Latency, median", "Latency, p99"], "at the 99th percentile."),
+        (True, ["Latency from schedule, median", "Latency from schedule, p99"], "from when it was due."),
+    ],
+)
+def test_the_first_screen_says_how_many_how_fast_and_at_what_cost(
+    scheduled: bool, tiles: list[str], said: str
+) -> None:
+    made = one_point(scheduled=scheduled)
+    assert [tile.what for tile in html.tiles(made)] == ["Rate of operations", *tiles, "A request, clients"]
+    first = answer(made, sentences(made), ()).first
+    assert {"rate", "latency", "cost"} <= {sentence.about for sentence in first}
+    (text,) = [sentence.text for sentence in first if sentence.about == "latency"]
+    assert text.startswith("A request takes ") and text.endswith(said)
+
+
+def test_the_picture_of_requests_is_of_a_request() -> None:
+    """20 us a request, and user time a quarter of that, as it is of a KiB."""
+    figure = cost_by_class.figure(one_point(scheduled=False))
+    assert figure is not None and figure.title == "CPU time of a request by class"
+    assert figure.panels[0].y_title == "CPU time, us per request"
+    (stack,) = [stack for stack in figure.panels[0].stacks if "clients" in stack.label]
+    assert stack.total == pytest.approx(20.0)
+    assert stack.layers[0].y == pytest.approx(5.0)

@@ -54,7 +54,7 @@ def answer(summary: CampaignSummary, said: Sequence[Sentence], figures: Sequence
     order, asks_limiter = _ORDER, _ASKS_LIMITER.search(summary.question) is not None
     if load_of(summary).asks and not asks_cost(summary):
         # Of who serves, how much it serves comes before what that costs.
-        order = (_QUESTIONS, ("beside",), _RATE, ("cost",), ("change",))
+        order = (_QUESTIONS, ("beside",), _RATE, ("cost",), ("change",), ("latency",))
     if any(sentence.about == "times" for sentence in said):
         order = (_QUESTIONS, ("times",), ("spread",), ("change",))
     if asks_limiter:
@@ -79,7 +79,9 @@ def answer(summary: CampaignSummary, said: Sequence[Sentence], figures: Sequence
         # was asked in words, what was chosen last.
         others = least if asks_limiter else [s for s in chosen[1:] if s.about not in ("cost", "beside")]
         others = others or chosen[1:]
-        chosen = [s for s in chosen if len(chosen) < SENTENCES or s is not others[-1]] + [hidden]
+        # How many, how fast and at what cost are one question.
+        whole = any(s.about == "latency" for s in chosen)
+        chosen = [s for s in chosen if whole or len(chosen) < SENTENCES or s is not others[-1]] + [hidden]
     wanted = _PICTURES.get(chosen[0].about, ()) if chosen else ()
     picture = next((name for name in (*wanted, *figures) if name in figures), None)
     return Answer(tuple(chosen), tuple(s for s in every if s not in chosen), picture)

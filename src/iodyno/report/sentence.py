@@ -16,6 +16,7 @@ About = Literal[
     "cost",
     "times",
     "spread",
+    "latency",
     "hidden",
     "change",
     "peak",

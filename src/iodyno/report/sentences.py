@@ -83,6 +83,7 @@ def of_hosts(summary: CampaignSummary, layout: Layout) -> list[Sentence]:
     found += (
         replace(sentence, about="rate") for sentence in range_sentences(summary, layout, rate, f"{whole} is")
     )
+    found += _how_fast(summary, layout) if not any(one.about == "times" for one in found) else ()
     for factor in (factor for factor in layout.lines if not factor.numeric):
         found += _across(summary, layout, factor, rate, whole[:1].lower() + whole[1:])
     if first is not None:
@@ -123,6 +124,30 @@ def _of_times(summary: CampaignSummary, layout: Layout) -> Iterator[Sentence]:
     yield from (replace(sentence, about="change") for sentence in changes)
 
 
+def time_of_requests(summary: CampaignSummary) -> str:
+    """What the outcomes begin with that are the time of a request: from the schedule, where requests come at their own times."""
+    names = ("latency_from_schedule", "latency") if load_of(summary).asks else ()
+    known = (n for n in names if any(point.knows(f"{n}_p50_ns") for point in summary.points))
+    return next(known, "")
+
+
+def _how_fast(summary: CampaignSummary, layout: Layout) -> Iterator[Sentence]:
+    """State how long requests take: median and 99th percentile of the one point that there is, or the range of the latter."""
+    kind = time_of_requests(summary)
+    if not kind:
+        return
+    half, rare = f"{kind}_p50_ns", f"{kind}_p99_ns"
+    points = [point for point in summary.points if point.knows(half) and point.knows(rare)]
+    if len(points) == 1 == len(summary.points):
+        low, high = (_value(points[0].outcomes[name]) for name in (half, rare))
+        since = ", from when it was due" if kind == "latency_from_schedule" else ""
+        text = f"A request takes {low} at the median and {high} at the 99th percentile{since}."
+        yield Sentence(text, about="latency")
+        return
+    what = f"The 99th percentile of the {_KINDS[kind]} of a request is"
+    yield from (replace(one, about="latency") for one in range_sentences(summary, layout, rare, what))
+
+
 def factor_sentences(
     summary: CampaignSummary, layout: Layout, outcome: str, what: str, every: CampaignSummary
 ) -> Iterator[Sentence]:
@@ -151,7 +176,8 @@ def void_sentences(own: CampaignSummary, summary: CampaignSummary, host: str) ->
     without = len(summary.points) - len(own.points)
     if without:
         of = f" at {without} of {len(summary.points)} points" if len(summary.points) > 1 else ""
-        yield Sentence(f"CPU cost of {host} is unreliable{of}: steal time > 1 %.")
+        about: About = "more" if own.points else "cost"
+        yield Sentence(f"CPU cost of {host} is unreliable{of}: steal time > 1 %.", about=about)
 
 
 def range_sentences(

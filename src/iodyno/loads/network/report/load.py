@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from iodyno.analysis.results import CampaignSummary, PointSummary, TrialSummary
+from iodyno.core.outcome import Estimate
 from iodyno.core.quantity import show as quantity_text
 from iodyno.loads.base.report import End, Load, Row
 from iodyno.report import method, sentences, tables
@@ -13,6 +16,9 @@ from iodyno.report.layout import Layout
 from iodyno.report.numbers import digits, quantity
 from iodyno.report.sentence import Sentence
 from iodyno.report.table import Column, Table
+
+if TYPE_CHECKING:
+    from iodyno.report.figures.stacks import StackFigure
 
 _TRANSPORTS = {"tcp": "TCP", "udp": "UDP", "tls": "TLS", "unix": "Unix sockets"}
 _KIB_BITS = 8 * 1024
@@ -139,9 +145,59 @@ class RequestLoad(StreamLoad):
         rows.append(Row("Latency", times))
         return rows + self._costs(summary, "operations_per_s", "cpu_ns_per_operation")
 
+    def ends(self, summary: CampaignSummary) -> Sequence[End]:
+        """Return the highest rate, the longest times, and the cheapest and costliest request of the server."""
+        *costs, highest = super().ends(summary)
+        kind = sentences.time_of_requests(summary)
+        words = kind.replace("_", " ")
+        times = [
+            End(f"{kind}_{name}_ns", f"{words.capitalize()}, {title}", f"Longest {words}, {title}")
+            for name, title in (("p50", "median"), ("p99", "p99"))
+        ]
+        return (highest, *(times if kind else ()), *costs)
+
+    def by_class(
+        self, summary: CampaignSummary, drawn: Callable[[CampaignSummary], StackFigure | None]
+    ) -> StackFigure | None:
+        """Return the figure of the cost by class of CPU time, of a request."""
+        hosts = [host.name for host in summary.hosts]
+        points = tuple(replace(point, outcomes=_of_requests(point, hosts)) for point in summary.points)
+        made = drawn(replace(summary, points=points))
+        if made is None:
+            return None
+        panels = tuple(replace(panel, y_title="CPU time, us per request") for panel in made.panels)
+        return replace(made, title="CPU time of a request by class", panels=panels)
+
     def columns(self, summary: CampaignSummary) -> dict[str, Column]:
         """Return the columns of its rate and times, by outcome."""
         return tables.request_columns(summary)
+
+
+def _of_requests(point: PointSummary, hosts: Sequence[str]) -> dict[str, Estimate]:
+    """The outcomes with the cost of a request, in microseconds, and its classes in the place of those of a KiB: each is as much
+    of the one as of the other.
+    """
+    found = dict(point.outcomes)
+    for host in hosts:
+        total = f"{host}.cpu_ns_per_kib"
+        of_kib, of_one = (point.outcomes.get(name) for name in (total, f"{host}.cpu_ns_per_operation"))
+        if of_kib is None:
+            continue
+        known = of_one is not None and of_one.estimate is not None and bool(of_kib.estimate)
+        ratio = (of_one.estimate or 0.0) / (of_kib.estimate or 1.0) if known and of_one else None
+        for name, each in point.outcomes.items():
+            if name.startswith(f"{host}.cpu_") and name.endswith("_ns_per_kib"):
+                found[name] = _times(each, None if ratio is None else ratio / 1e3)
+        found[total] = _times(of_one, 1e-3) if known and of_one else found[total]
+    return found
+
+
+def _times(found: Estimate, factor: float | None) -> Estimate:
+    estimate, low, high = (
+        None if one is None or factor is None else one * factor
+        for one in (found.estimate, found.low, found.high)
+    )
+    return replace(found, estimate=estimate, low=low, high=high, unit="us")
 
 
 class ConnectLoad(RequestLoad):

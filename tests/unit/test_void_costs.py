@@ -109,6 +109,15 @@ def test_a_void_cost_has_its_mark_in_the_figure() -> None:
     assert marks == 0 and "steal" not in caption
 
 
+def test_a_bar_of_a_void_cost_has_its_mark() -> None:
+    def marks(summary: CampaignSummary) -> int:
+        found = cost_by_class.figure(summary)
+        assert found is not None
+        return sum(text.count(">?</text>") for text in draw(found))
+
+    assert (marks(void_at(place_of(40209))), marks(made_summary.summary())) == (1, 0)
+
+
 @pytest.mark.parametrize("steal", [0.0, 0.1])
 def test_what_is_measured_right_now_has_the_mark(tmp_path: Path, steal: float) -> None:
     truth = Truth(steal=steal, exact=None)

@@ -12,6 +12,7 @@ from iodyno.report.figures.panel import factor_title, interval_note
 from iodyno.report.figures.stacks import REST, Layer, Stack, StackFigure, StackPanel
 from iodyno.report.layout import Layout, figure_layout, line_name, place_name
 from iodyno.report.numbers import between
+from iodyno.report.void import is_void
 
 ORDER = ("usr", "sys", "softirq", "irq", "other")
 """From below: what the load asked for, then what came of it. The place is the style."""
@@ -169,7 +170,8 @@ def _stack(point: PointSummary, host: HostSummary, label: str, place: str) -> St
     if rest > _REST_LEAST * total.estimate:
         layers.append(Layer("in no class", REST, rest, f"in no class: {rest:.3g} {total.unit}, {place}"))
     hint = f"in all: {between(total)}, {place}, n = {total.n}"
-    return Stack(label, tuple(layers), total.estimate, total.low, total.high, hint)
+    void = is_void(point, f"{host.name}.{TOTAL}")
+    return Stack(label, tuple(layers), total.estimate, total.low, total.high, hint, void)
 
 
 def _top(panels: Sequence[StackPanel]) -> float:

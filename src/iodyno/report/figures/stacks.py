@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
-from iodyno.report.figures.spans import BOTTOM, HEIGHT, LEFT, TOP, WIDTH, Span, linear_ticks, short
+from iodyno.report.figures.spans import BOTTOM, HEIGHT, LEFT, TOP, WIDTH, Span, beside, linear_ticks, short
 from iodyno.report.heat_map.layout import wrapped
+from iodyno.report.void import MARK
 
 _LETTER = 7.2
 _LEGEND_LETTER = 6.7
@@ -36,7 +37,8 @@ class Layer:
 
 @dataclass(frozen=True)
 class Stack:
-    """A bar: its label, its layers from below, and the estimate of their total with its interval."""
+    """A bar: its label, its layers from below, and the estimate of their total with its interval. Nothing is claimed of one that
+    is `void`."""
 
     label: str
     layers: tuple[Layer, ...]
@@ -44,6 +46,7 @@ class Stack:
     low: float | None
     high: float | None
     hint: str
+    void: bool = False
 
 
 @dataclass(frozen=True)
@@ -173,6 +176,7 @@ def _bar(stack: Stack, middle: float, wide: float, y: Span) -> list[str]:
     # A wide target for the pointer, where the mark itself is a line.
     at = y(min(stack.total, y.high))
     target = f'<circle class="hit" cx="{middle:.1f}" cy="{at}" r="8"/>'
+    bar += beside(middle, at, MARK) if stack.void else ""
     return [*parts, f"<g><title>{escape(stack.hint)}</title>{bar}{target}</g></g>"]
 
 

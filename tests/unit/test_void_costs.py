@@ -29,6 +29,7 @@ from iodyno.report.function_tables import outcome_change_table
 from iodyno.report.headline import headline, point_shown
 from iodyno.report.json import campaign
 from iodyno.report.observer import observer_note
+from iodyno.report.plain_numbers import Row, Value, figure_rows, table_rows
 from iodyno.report.sentences import factor_of, sentences
 from iodyno.report.tables import outcome_table, source_tables
 from iodyno.report.verdicts import verdict_note, verdict_table, verdict_values
@@ -116,6 +117,28 @@ def test_a_bar_of_a_void_cost_has_its_mark() -> None:
         return sum(text.count(">?</text>") for text in draw(found))
 
     assert (marks(void_at(place_of(40209))), marks(made_summary.summary())) == (1, 0)
+
+
+def test_a_void_cost_has_its_reason_in_the_numbers_that_a_page_saves() -> None:
+    made = void_at(place_of(40209))
+
+    def reasons(rows: list[Row]) -> list[tuple[Row, Value]]:
+        heads = [str(head) for head in rows[0]]
+        return [
+            (row, row[n])
+            for n, head in enumerate(heads)
+            if head.endswith("void")
+            for row in rows[1:]
+            if row[n]
+        ]
+
+    drawn = cost_vs_factor.figure(made)
+    assert drawn is not None
+    (at_plot,) = reasons(figure_rows(drawn))
+    (in_table,) = [one for table in source_tables(made) for one in reasons(table_rows(table))]
+    assert all("steal time > 1 %" in str(why) for _, why in (at_plot, in_table))
+    assert 40209 in in_table[0]
+    assert not [one for table in source_tables(made_summary.summary()) for one in reasons(table_rows(table))]
 
 
 @pytest.mark.parametrize("steal", [0.0, 0.1])

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from statistics import median
 
 import pytest
 from draws import count_between, draws
@@ -88,6 +89,34 @@ def test_a_wide_wall_ends_with_bounds_and_an_interval_that_holds_it(softness: fl
         assert found.ended == "regular" and len(trials) <= 60
         inside += found.low <= at <= found.high
     assert inside >= count_between(0.95, count)[0], f"{inside} of {count} intervals of 95 % hold the wall"
+
+
+@pytest.mark.parametrize(("softness", "of_library"), [(0.04, 15), (0.16, 18.5), (0.3, 24)])
+def test_where_no_trial_may_miss_a_wide_wall_has_bounds_after_as_many_trials_as_of_the_library(
+    softness: float, of_library: float
+) -> None:
+    """`of_library`: median of MLRsearch 1.2.1 at such walls."""
+    source, counts = random.Random(11), []
+    none = replace(NO_LOSS, exceed_ratio=0.0)
+    for _ in range(draws(60)):
+        at = math.exp(source.uniform(math.log(1e4), math.log(1e6)))
+        (found,), trials = search(replace(SPEC, goals=(none,)), wide(at, source, softness))
+        assert found.ended == "regular" and found.lower is not None
+        counts.append(len(trials))
+    assert median(counts) <= 1.5 * of_library
+
+
+@pytest.mark.parametrize("exceed_ratio", [0.0, 0.2, 0.7])
+def test_a_load_that_is_settled_is_not_tried_again(exceed_ratio: float) -> None:
+    source, goal = random.Random(2), replace(NO_LOSS, exceed_ratio=exceed_ratio)
+    spec = replace(SPEC, goals=(goal,))
+    for _ in range(8):
+        loss, trials = wide(2e5, source, 0.3), list[LoadTrial]()
+        while (now := next_of(standings(trials, spec), len(trials))) is not None:
+            assert now.next_load is not None
+            assert now.classes.get(now.next_load, "undecided") == "undecided"
+            assert (now.lower or 0) < now.next_load < (now.upper or math.inf)
+            trials.append(LoadTrial(now.next_load, now.next_duration_ns, (loss(now.next_load),)))
 
 
 def test_several_goals_share_their_trials() -> None:

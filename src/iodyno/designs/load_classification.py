@@ -46,6 +46,10 @@ class Sums:
         optimistic, pessimistic = self.estimates(goal)
         return "lower" if pessimistic else "undecided" if optimistic else "upper"
 
+    def looks_lower(self, goal: SearchGoal) -> bool:
+        """True of a lower bound, and of an undecided load where more of the time was without loss than with it."""
+        return self.mostly_low if (found := self.classified(goal)) == "undecided" else found == "lower"
+
     def estimates(self, goal: SearchGoal) -> tuple[bool, bool]:
         """Tell whether it is a lower bound if all that is missing is without loss, and if all of it has some."""
         # Exact: a share of 20 % of five trials is one trial.

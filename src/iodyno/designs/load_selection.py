@@ -146,18 +146,24 @@ def _cheapest(
     first = 0 if lower is None else bisect_left(loads, lower)
     last = len(loads) - 1 if upper is None else bisect_left(loads, upper)
     middle = min(last, max(first, bisect_left(loads, guess.quantile(0.5))))
-    if (new := _between(loads, middle, sums)) is not None:
+    if (new := _between(loads, middle, goal, sums, (first, last))) is not None:
         return new
     places = range(max(first, middle - REACH), min(last, middle + REACH) + 1)
     around = {
         place: _candidate(loads[place], guess, goal, sums.get(loads[place], Sums())) for place in places
     }
-    best, chosen = math.inf, loads[middle]
+    best, chosen = (
+        math.inf,
+        min(
+            (one.load for one in around.values() if one.to_lower and one.to_upper),
+            key=lambda load: abs(load - loads[middle]),
+        ),
+    )
     for place, one in around.items():
         pairs: list[tuple[_Candidate | None, _Candidate | None]] = []
-        if place == 0 and upper is None:
+        if place == 0 and one.to_lower and upper is None:
             pairs.append((None, one))
-        if place == len(loads) - 1:
+        if place == len(loads) - 1 and one.to_upper:
             pairs.append((one, None))
         beyond = place + 1
         while beyond in around and _within(one.load, loads[beyond], goal):
@@ -171,15 +177,20 @@ def _cheapest(
     return chosen
 
 
-def _between(loads: Sequence[int], middle: int, sums: dict[int, Sums]) -> int | None:
-    """A load near the middle that lies between two that were tried, with mostly low-loss trials below and high-loss ones above.
+def _between(
+    loads: Sequence[int], middle: int, goal: SearchGoal, sums: dict[int, Sums], bounds: tuple[int, int]
+) -> int | None:
+    """A load near the middle, inside of the bounds (places), that was not tried and lies between a load that looks like a lower
+    bound and one that looks like an upper bound.
 
     None where they are neighbours, and where it was tried itself: bounds are settled next.
     """
-    below = max((load for load, its in sums.items() if its.mostly_low and load <= loads[middle]), default=0)
-    above = min((load for load, its in sums.items() if not its.mostly_low and load > below), default=math.inf)
-    places = [place for place in (middle, middle - 1, middle + 1) if 0 <= place < len(loads)]
-    return next((loads[place] for place in places if below < loads[place] < above), None)
+    low = {load: its.looks_lower(goal) for load, its in sums.items()}
+    below = max((load for load, lower in low.items() if lower and load <= loads[middle]), default=0)
+    above = min((load for load, lower in low.items() if not lower and load > below), default=math.inf)
+    first, last = bounds
+    places = [place for place in (middle, middle - 1, middle + 1) if first <= place <= last]
+    return next((loads[at] for at in places if below < loads[at] < above and loads[at] not in sums), None)
 
 
 def _first_of(below: _Candidate | None, above: _Candidate | None) -> int:

@@ -152,6 +152,13 @@ def test_loads_are_within_the_narrowest_width_of_each_other() -> None:
     assert all(b - a <= max(1, 0.01 * b) for a, b in pairwise(loads))
 
 
+@pytest.mark.parametrize(("width", "at"), [(0.009, 2980), (0.072, 350_000), (0.288, 1200)])
+def test_a_search_ends_at_a_width_that_is_no_float(width: float, at: int) -> None:
+    """The loads of 2973 and 3000 are 0.9 % apart, which is not what their floats say."""
+    (found,), trials = search(replace(SPEC, goals=(replace(NO_LOSS, width=width),)), sharp(at))
+    assert found.ended == "regular" and len(trials) <= 20
+
+
 @pytest.mark.parametrize(("lost", "load"), [(0.0, 1000), (1.0, 100)])
 def test_a_wall_outside_is_at_the_edge(lost: float, load: int) -> None:
     (found,), trials = search(SearchSpec((NO_LOSS,), min_load=100, max_load=1000), lambda _: lost)

@@ -70,7 +70,8 @@ def ladder(spec: SearchSpec) -> tuple[int, ...]:
 
 
 def _within(lower: int, upper: int, goal: SearchGoal) -> bool:
-    return upper - lower <= max(1, goal.width * upper)
+    # A width such as 0.9 % is no float: of 3000 it is less than 27.
+    return upper - lower <= max(1, goal.width * upper * (1 + 1e-12))
 
 
 def _standing(trials: Sequence[LoadTrial], spec: SearchSpec, goal: SearchGoal, place: int) -> Standing:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from itertools import accumulate
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from iodyno.core.search import LoadTrial, SearchGoal
 from iodyno.designs.load_classification import (
@@ -70,6 +72,22 @@ def test_conditional_throughput_is_that_of_the_quantile_that_may_be_exceeded() -
     # What is missing of the duration sum counts as lost, and short trials tell nothing of it.
     assert conditional_throughput(1000, three[:1], goal(0.005, 0.5, 1, 3), 0) == 0
     assert conditional_throughput(1000, three, goal(0.005, 0.5, 2, 3), 0) == 0
+
+
+@given(
+    st.one_of(st.integers(0, 99).map(lambda per_cent: per_cent / 100), st.floats(0, 0.9999)),
+    st.integers(1, 60),
+    st.lists(st.tuples(st.sampled_from([SECOND // 10, SECOND]), st.sampled_from([0.0, 0.005, 0.1]))),
+)
+@example(0.7, 10, [(SECOND, 0.0)] * 3)
+@example(0.333333333, 3, [(SECOND, 0.0)] * 2)
+def test_at_a_lower_bound_as_much_was_carried_as_the_goal_asks_for(
+    exceed_ratio: float, sum_s: int, made: list[tuple[int, float]]
+) -> None:
+    asked = goal(0.005, exceed_ratio, 1, sum_s)
+    trials = [LoadTrial(1000, duration_ns, (loss,)) for duration_ns, loss in made]
+    if sums_of(trials, asked, 0).get(1000, Sums()).classified(asked) == "lower":
+        assert conditional_throughput(1000, trials, asked, 0) >= 995
 
 
 def test_the_lower_bound_is_the_largest_below_the_smallest_upper_one() -> None:

@@ -52,12 +52,16 @@ class Sums:
 
     def estimates(self, goal: SearchGoal) -> tuple[bool, bool]:
         """Tell whether it is a lower bound if all that is missing is without loss, and if all of it has some."""
-        # Exact: a share of 20 % of five trials is one trial.
-        exceed = Fraction(goal.exceed_ratio).limit_denominator(10**6)
+        exceed = _exceed_ratio(goal)
         excess = max(Fraction(0), self.short_high - self.short_low * exceed / (1 - exceed))
         high = self.full_high + excess
         whole = max(self.full_low + high, Fraction(goal.duration_sum_ns))
         return high <= whole * exceed, whole - self.full_low <= whole * exceed
+
+
+def _exceed_ratio(goal: SearchGoal) -> Fraction:
+    """The goal exceed ratio, exact: 20 % of five trials are one trial."""
+    return Fraction(goal.exceed_ratio).limit_denominator(10**6)
 
 
 def sums_of(trials: Iterable[LoadTrial], goal: SearchGoal, place: int) -> dict[int, Sums]:
@@ -90,7 +94,7 @@ def conditional_throughput(load: int, trials: Sequence[LoadTrial], goal: SearchG
         if trial.load == load and trial.duration_ns >= goal.final_trial_duration_ns
     )
     whole = max(goal.duration_sum_ns, sum(duration for _, duration in full))
-    remaining, ratio = whole * (1 - goal.exceed_ratio), 1.0
+    remaining, ratio = whole * (1 - _exceed_ratio(goal)), 1.0
     for place_of, (loss_ratio, duration) in enumerate(full):
         if place_of and remaining <= 0:
             break

@@ -10,6 +10,7 @@ import pytest
 from made_campaign import Layout, Truth, make_campaign
 
 from iodyno import quick
+from iodyno.cli.main import run
 from iodyno.cli.search import _show
 from iodyno.core.search import Bound, GoalResult, LoadTrial, SearchSpec, parse_goal
 from iodyno.formats.experiment_file import experiment_text, parse_experiment
@@ -55,6 +56,24 @@ def test_of_a_wall_outside_json_has_no_number(tmp_path: Path, capsys: pytest.Cap
     _show(searched(tmp_path / "s", found), "json")
     (one,) = json.loads(capsys.readouterr().out)["goal_results"]
     assert (one["estimate"], one["low"], one["high"]) == (None, 10_000, None)
+
+
+def test_a_search_in_a_file_that_has_no_answer_is_an_error_too(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Requests of a simulated host are not lost: there is no loss ratio that a goal could be held against."""
+    file = tmp_path / "lost.yaml"
+    file.write_text("""name: lost
+hosts: {client: {access: simulated}, server: {access: simulated}}
+workload: {kind: request_response, sender: client, receiver: server, transport: udp, arrivals: constant}
+search: {goals: [loss = 0], min_load: 1000, max_load: 2000000}
+windows: {warm_up: 100ms, measured: 500ms, drain: 50ms, interval: 100ms}
+limits: {background_window: 100ms}
+""")
+    assert run(["run", str(file), "--into", str(tmp_path)]) == 5
+    shown = capsys.readouterr()
+    assert "the search has no answer: loss_ratio is missing" in shown.err
+    assert shown.out.rstrip().splitlines()[-1].startswith(f"{tmp_path}/lost-")
 
 
 def test_it_asks_for_what_its_options_say() -> None:

@@ -29,10 +29,11 @@ def search_of(dataset: Dataset) -> tuple[SearchSpec | None, tuple[GoalResult, ..
     if "goal" in asked:
         return _older(asked, stored, int((dataset.experiment.get("windows") or {}).get("measured_ns", 10**9)))
     spec = SearchSpec(**{**asked, "goals": tuple(SearchGoal(**goal) for goal in asked["goals"])})
-    return spec, tuple(_result(found) for found in stored.get("goal_results") or ())
+    return spec, tuple(goal_result(found) for found in stored.get("goal_results") or ())
 
 
-def _result(stored: Mapping[str, Any]) -> GoalResult:
+def goal_result(stored: Mapping[str, Any]) -> GoalResult:
+    """Return one of those that a search gives as its answer."""
     bounds = {
         name: stored[name] and Bound(**stored[name])
         for name in ("relevant_lower_bound", "relevant_upper_bound")

@@ -6,7 +6,7 @@ import asyncio
 import json
 import shutil
 import sys
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -41,6 +41,7 @@ from iodyno.store.writer import RESUME
 
 if TYPE_CHECKING:
     from iodyno.analysis.dataset import Dataset
+    from iodyno.core.search import GoalResult
 
 _VOID = "void"
 _ASK_FROM_NS = 30 * 60 * 10**9
@@ -129,6 +130,18 @@ def raise_for(outcome: CampaignOutcome, due: int, folder: Path, again: str) -> N
         raise failed(outcome, due, folder, again)
     if outcome.cut:
         raise stopped(outcome.cut, folder, again)
+
+
+def raise_without_answer(found: Sequence[GoalResult], folder: Path) -> None:
+    """Raises TrialError where a trial of a search told nothing, so that a goal has no answer."""
+    if found and all(result.known and result.ended != "failed" for result in found):
+        return
+    why = next((result.warning for result in found if result.warning), "no trial told anything")
+    raise TrialError(
+        f"the search has no answer: {why}",
+        where=str(folder),
+        advice="see why its trials failed: iodyno report shows each",
+    )
 
 
 def ask(experiment: Experiment, design: Design, yes: bool) -> None:

@@ -106,7 +106,7 @@ def command(
       iodyno run job.fio --section randread --target /srv/test
     """
     from iodyno.campaign.folder import was_quick
-    from iodyno.cli.execute import ask, execute, folder_for, raise_for
+    from iodyno.cli.execute import ask, execute, folder_for, raise_for, raise_without_answer
     from iodyno.formats.experiment_file import read_experiment, with_sensors
     from iodyno.loads.script.uperf import is_profile
     from iodyno.session.locate import find_agent
@@ -174,6 +174,11 @@ def command(
         outcome = _shown(outcome, form, searched=experiment.search is not None)
     due = outcome.finished + len(outcome.failed) if experiment.until else len(design.trials)
     raise_for(outcome, due, folder, again)
+    if "search" in outcome.answers:
+        from iodyno.analysis.goal_results import goal_result
+
+        stored = outcome.answers["search"].content["goal_results"]
+        raise_without_answer([goal_result(each) for each in stored], folder)
 
 
 def _shown(outcome: CampaignOutcome, form: Form, *, searched: bool) -> CampaignOutcome:

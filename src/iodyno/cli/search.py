@@ -13,7 +13,6 @@ from iodyno.cli.form import show, verbose_option
 from iodyno.cli.number import NumberRange
 from iodyno.cli.right_now import level
 from iodyno.cli.share import EXCEED, WIDTH
-from iodyno.core.errors import TrialError
 from iodyno.core.experiment import SensorLevel
 from iodyno.core.search import TRIALS, parse_goal
 from iodyno.core.workload import REQUEST_RESPONSE
@@ -138,15 +137,9 @@ def _show(folder: Path, form: Form, *, verbose: bool = False) -> None:
     # Imported here: slow, and not needed while the load is on.
     from iodyno.analysis.dataset import read_dataset
     from iodyno.analysis.summary import analyse
+    from iodyno.cli.execute import raise_without_answer
     from iodyno.report.search import search_shown
 
     summary = analyse(read_dataset(folder))
-    results = summary.goal_results
     show(search_shown(summary, str(folder), verbose=verbose), form)
-    if not results or any(found.ended == "failed" or not found.known for found in results):
-        why = next((found.warning for found in results if found.warning), "no trial told anything")
-        raise TrialError(
-            f"the search has no answer: {why}",
-            where=str(folder),
-            advice="see why its trials failed: iodyno report shows each",
-        )
+    raise_without_answer(summary.goal_results, folder)

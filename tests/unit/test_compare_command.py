@@ -243,3 +243,24 @@ def test_what_is_worse_fails_a_build_where_that_is_asked_for(
     )
     assert run(["compare", str(campaign), "--levels", "size=1KiB/size=64KiB", "--fail-if", "worse"]) == 0
     assert run(["compare", str(campaign), *TWO, "--fail-if", "worse"]) == 2
+
+
+def test_two_campaigns_whose_constant_settings_differ_say_so(
+    campaign: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = make_campaign(tmp_path / "d", points(), factors=FACTORS)
+    for trial in (other / "trials").iterdir():
+        written = json.loads((trial / "manifest.json").read_text())
+        write_document(
+            trial / "manifest.json", written | {"settings": {**written["settings"], "engine": "epoll"}}
+        )
+    assert run(["compare", str(campaign), str(other)]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert "Warning set differently: engine threads in A and epoll in B" in out
+    assert run(["compare", str(campaign), str(other), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["set_differently"] == [
+        {"name": "engine", "first": "threads", "second": "epoll"}
+    ]
+    # What varies in both designs is no difference.
+    assert run(["compare", str(campaign), str(campaign)]) == 0
+    assert "set differently" not in capsys.readouterr().out

@@ -102,6 +102,7 @@ class PointSummary:
 
     `skipped`: why this machine could not have it; None: it could. `interrupts`: those of each host, where they were counted.
     `targets`: what was done to each target of a client that has several. `file_operations`: of file systems of each machine.
+    `settings`: all that was set there, as people write it; empty where it has no trial.
     """
 
     id: str
@@ -116,6 +117,7 @@ class PointSummary:
     interrupts: tuple[InterruptRate, ...] = ()
     targets: tuple[TargetResult, ...] = ()
     file_operations: tuple[FileOperations, ...] = ()
+    settings: Mapping[str, str] = field(default_factory=dict)
 
     def knows(self, outcome: str) -> bool:
         """Tell whether there is a number of this outcome."""

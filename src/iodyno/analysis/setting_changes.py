@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from iodyno.analysis.dataset import Dataset
-from iodyno.analysis.factors import label
+from iodyno.analysis.results import CampaignSummary, PointSummary
 
 WORKLOAD = "workload"
 
@@ -20,23 +19,21 @@ class SettingChange:
     second: str | None
 
 
-def setting_changes(first: tuple[Dataset, str], second: tuple[Dataset, str]) -> list[SettingChange]:
-    """Return the differences between a point of one campaign and one of another, or of the same.
+def setting_changes(
+    first: CampaignSummary, second: CampaignSummary, points: Iterable[tuple[PointSummary, PointSummary]]
+) -> list[SettingChange]:
+    """Return the differences between points of one campaign and those of another, each once.
 
     Of two kinds of workload that they are two is all that is said: parameters of one are none of the other.
     """
-    kinds = [str((dataset.experiment.get(WORKLOAD) or {}).get("kind", "")) for dataset, _ in (first, second)]
+    kinds = [str(summary.workload.get("kind", "")) for summary in (first, second)]
     if kinds[0] != kinds[1]:
         return [SettingChange(WORKLOAD, kinds[0], kinds[1])]
-    a, b = _settings(*first), _settings(*second)
-    return [
-        SettingChange(name, a.get(name), b.get(name))
-        for name in dict.fromkeys((*a, *b))
-        if a.get(name) != b.get(name)
-    ]
-
-
-def _settings(dataset: Dataset, point: str) -> Mapping[str, str]:
-    """The settings of a point with the levels that were not named; empty where it has no trial."""
-    trial = next((trial for trial in dataset.trials if trial.point == point and trial.settings), None)
-    return {name: label(dataset, name, level) for name, level in trial.settings.items()} if trial else {}
+    found: dict[SettingChange, None] = {}
+    for one, other in points:
+        a, b = one.settings, other.settings
+        # Of a point without a trial nothing is known.
+        for name in dict.fromkeys((*a, *b)) if a and b else ():
+            if a.get(name) != b.get(name):
+                found[SettingChange(name, a.get(name), b.get(name))] = None
+    return list(found)

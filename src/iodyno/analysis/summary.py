@@ -300,6 +300,7 @@ def _points(
                 _interrupts([seen[trial.name] for trial in mine], machines),
                 targets.results([seen[trial.name].targets for trial in mine]),
                 _file_operations([seen[trial.name] for trial in mine], machines),
+                labels_of(dataset, next((t.settings for t in by_point[point] if t.settings), {})),
             )
         )
     return _with_spreads(found, finished, {name: one.measured for name, one in seen.items()})

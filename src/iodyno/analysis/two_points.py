@@ -40,7 +40,7 @@ def settings_between(first: Side, second: Side) -> list[SettingChange]:
     """Return what is set differently; nothing of two points of one campaign, whose names say it."""
     if first.dataset is second.dataset:
         return []
-    return setting_changes((first.dataset, first.point.id), (second.dataset, second.point.id))
+    return setting_changes(first.summary, second.summary, [(first.point, second.point)])
 
 
 def profiles_between(first: Side, second: Side, host: str) -> ProfileChange:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -41,7 +41,8 @@ def compare_campaigns(
     `also`: further campaigns of the first kind.
     """
     from iodyno.analysis.decisions.sides import compare, shared_points
-    from iodyno.report.compared import Compared
+    from iodyno.analysis.setting_changes import setting_changes
+    from iodyno.report.compared import Compared, apart_lines, apart_values
 
     pairs = shared_points(first, second)
     if not pairs:
@@ -52,7 +53,10 @@ def compare_campaigns(
         )
     found = compare(pairs, (first, second), least=least, control=control, noise=noise, also=also)
     alone = len(first.points) + len(second.points) - 2 * len(pairs)
-    warnings = [*_not_alike(first, second)]
+    apart = setting_changes(first, second, [(pair.first, pair.second) for pair in pairs])
+    warnings = apart_lines(apart)
+    if first.tier != second.tier:
+        warnings.append(f"cycles are of tier {first.tier} in A and {second.tier} in B: do not compare them")
     if alone:
         are = "is" if alone == 1 else "are"
         warnings.insert(0, f"{counted(alone, 'point')} {are} in one of the campaigns only, and left out")
@@ -61,6 +65,7 @@ def compare_campaigns(
         "second": {"campaign": second.folder, "created": second.created},
         "also": [{"campaign": other.folder, "created": other.created} for other in also],
         "points_of_one_only": alone,
+        **apart_values(apart),
     }
     of_first = f", and {counted(len(also), 'more campaign')} like it" if also else ""
     sides = [("A", f"{_dated(first)}{of_first}"), ("B", _dated(second))]
@@ -100,14 +105,6 @@ def sessions_beside(
                 advice="name campaigns of the same experiment as the first",
             )
     return found
-
-
-def _not_alike(first: CampaignSummary, second: CampaignSummary) -> Iterator[str]:
-    kinds = [str(summary.workload.get("kind", "")) for summary in (first, second)]
-    if kinds[0] != kinds[1]:
-        yield f"the workloads differ: {kinds[0]} in A and {kinds[1]} in B"
-    if first.tier != second.tier:
-        yield f"cycles are of tier {first.tier} in A and {second.tier} in B: do not compare them"
 
 
 def compare_levels(

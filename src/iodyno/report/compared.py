@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from iodyno.analysis.compare import OutcomeChange
 from iodyno.analysis.decisions.sides import PairVerdicts, Series
 from iodyno.analysis.decisions.verdicts import Verdict
+from iodyno.analysis.setting_changes import WORKLOAD, SettingChange
 from iodyno.analysis.summary import unit_of
 from iodyno.core.quantity import counted
 from iodyno.report.csv import verdict_rows
@@ -217,6 +218,22 @@ def points_headline(
     return Headline(
         title if known else "No outcome is known at both points", tuple(rows), ("B / A", "95 % interval", "")
     )
+
+
+def apart_lines(found: Sequence[SettingChange]) -> list[str]:
+    """Return what is set differently, in a line; nothing where all is the same."""
+    if found and found[0].name == WORKLOAD:
+        return [
+            f"the workloads differ: {found[0].first} in A and {found[0].second} in B; of two kinds of work neither is the "
+            "cause of the other's cost"
+        ]
+    parts = [f"{one.name} {one.first or 'not set'} in A and {one.second or 'not set'} in B" for one in found]
+    return [f"set differently: {'; '.join(parts)}"] if parts else []
+
+
+def apart_values(found: Sequence[SettingChange]) -> dict[str, Any]:
+    """Return the same as values that JSON knows."""
+    return {"set_differently": [asdict(one) for one in found]}
 
 
 def change_rows_of(host: str, values: Mapping[str, Any]) -> list[Row]:

@@ -9,10 +9,9 @@ from iodyno.analysis.compare import OutcomeChange, outcome_changes
 from iodyno.analysis.functions import Part
 from iodyno.analysis.mechanisms import MechanismChange
 from iodyno.analysis.path_steps import step_changes
-from iodyno.analysis.setting_changes import WORKLOAD
 from iodyno.analysis.two_points import Side, mechanisms_between, profiles_between, settings_between
 from iodyno.core.quantity import counted
-from iodyno.report.compared import change_rows_of, points_headline
+from iodyno.report.compared import apart_lines, apart_values, change_rows_of, points_headline
 from iodyno.report.csv import change_rows
 from iodyno.report.form import Block, Shown
 from iodyno.report.function_json import (
@@ -136,22 +135,11 @@ def _heading(first: Side, second: Side) -> str:
 
 def _apart(first: Side, second: Side) -> list[str]:
     """List the differences between two points of two campaigns, in a line; of one campaign their names say it."""
-    found = settings_between(first, second)
-    if found and found[0].name == WORKLOAD:
-        return [
-            f"the workloads differ: {found[0].first} in A and {found[0].second} in B; of two kinds of work neither is the "
-            "cause of the other's cost"
-        ]
-    parts = [f"{one.name} {one.first or 'not set'} in A and {one.second or 'not set'} in B" for one in found]
-    return [f"set differently: {'; '.join(parts)}"] if parts else []
+    return apart_lines(settings_between(first, second))
 
 
 def _sides(first: Side, second: Side) -> dict[str, Any]:
-    apart = [
-        {"name": one.name, "first": one.first, "second": one.second}
-        for one in settings_between(first, second)
-    ]
-    return {"set_differently": apart} | {
+    return apart_values(settings_between(first, second)) | {
         name: {
             "campaign": side.summary.folder,
             "point": side.point.id,

@@ -6,6 +6,7 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
+from iodyno.core import expectation
 from iodyno.core.quantity import Kind, parse, show, units
 
 KINDS: tuple[Kind, ...] = ("size", "duration", "count")
@@ -120,3 +121,50 @@ def test_where_another_quantity_is_written_no_unit_is_suggested(kind: Kind, writ
     with pytest.raises(ValueError, match="invalid value") as refused:
         parse(kind, written)
     assert "did you mean" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("written", "load", "outcome", "bound"),
+    [
+        ("p99 <= 1ms", "disk", "service_time_p99_ns", 1e6),
+        ("p99.9 <= 1ms", "rr", "latency_p999_ns", 1e6),
+        ("mean <= 1 us", "tcp", "write_service_time_mean_ns", 1e3),
+        ("throughput >= 1.5 GB/s", "disk", "bytes_per_s", 1.5e9),
+        ("read_bytes_per_s >= 1MB/s", "disk", "read_bytes_per_s", 1e6),
+        ("goodput >= 1 Tbit/s", "tcp", "goodput_bits_per_s", 1e12),
+        ("client.cpu_ns_per_operation <= 20us", "rr", "client.cpu_ns_per_operation", 2e4),
+        ("client.cpu_us_per_io <= 20us", "disk", "client.cpu_us_per_io", 20),
+        ("client.cpu_ns_per_kib < 900", "tcp", "client.cpu_ns_per_kib", 900),
+        ("iops >= 1000", "disk", "iops", 1000),
+        ("loss <= 1%", "rr", "loss_ratio", 0.01),
+        ("loss <= 0.01", "rr", "loss_ratio", 0.01),
+    ],
+)
+def test_an_expectation_is_of_what_the_load_reports(
+    written: str, load: str, outcome: str, bound: float
+) -> None:
+    found = expectation.parse(written, load)
+    assert (found.outcome, found.bound) == (outcome, bound)
+
+
+@pytest.mark.parametrize(
+    ("written", "load", "said"),
+    [
+        ("goodput >= 10", "tcp", "a unit is missing; expected one of bit/s, .*, such as 10Gbit/s"),
+        ("throughput >= 10", "disk", "a unit is missing; .* such as 500MB/s"),
+        ("exchanges >= 10", "rr", "a unit is missing"),
+        ("p99 <= 1", "disk", "a unit is missing"),
+        ("loss <= 1", "tcp", "expected a share such as 1% or 0.01; did you mean 1%"),
+        ("loss <= -1%", "tcp", "expected 0 or more"),
+        ("goodput >= 1GB/s", "tcp", "did you mean 8Gbit/s"),
+        ("goodput >= 1Gbit/s", "disk", "unknown outcome 'goodput': expected throughput, iops"),
+    ],
+)
+def test_a_bound_that_leaves_open_how_much_is_meant_is_refused(written: str, load: str, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        expectation.parse(written, load)
+
+
+def test_in_an_open_loop_a_time_counts_from_when_an_operation_was_due() -> None:
+    found = [expectation.parse("p99 <= 1ms", load, opened=True).outcome for load in ("rr", "disk")]
+    assert found == ["latency_from_schedule_p99_ns", "response_time_p99_ns"]

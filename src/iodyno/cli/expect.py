@@ -22,9 +22,9 @@ class Checked:
     why: str = ""
 
 
-def _parsed(_ctx: click.Context, _option: click.Parameter, written: Sequence[str]) -> tuple[Expectation, ...]:
+def _parsed(ctx: click.Context, _option: click.Parameter, written: Sequence[str]) -> tuple[Expectation, ...]:
     try:
-        return tuple(map(parse, written))
+        return tuple(parse(each, str(ctx.command.name)) for each in written)
     except ValueError as problem:
         raise click.BadParameter(str(problem)) from None
 
@@ -34,8 +34,8 @@ expect = click.option(
     metavar="EXPECTATION",
     multiple=True,
     callback=_parsed,
-    help="What must hold, such as 'goodput >= 10Gbit/s', 'p99 <= 1ms' or 'client.cpu_ns_per_kib < 900'; else exit code 1. "
-    "May be repeated.",
+    help="What must hold, such as 'goodput >= 10Gbit/s', 'p99 <= 1ms', 'loss <= 1%' or 'client.cpu_ns_per_kib < 900'; else "
+    "exit code 1. Rates and times need a unit, a share its % or a number below 1. May be repeated.",
 )
 junit = click.option(
     "--junit",

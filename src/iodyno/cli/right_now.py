@@ -17,11 +17,12 @@ from iodyno.cli.form import format_option, show
 from iodyno.cli.number import NumberRange
 from iodyno.cli.signals import named_when_stopped
 from iodyno.core.errors import ExperimentError, TrialError
-from iodyno.core.expectation import Expectation
+from iodyno.core.expectation import Expectation, parse
 from iodyno.core.experiment import SENSOR_LEVELS, Experiment
 from iodyno.core.invalid import for_key
 from iodyno.core.warnings import WarningCode
 from iodyno.core.workload import SOCKET_NUMBERS, Workload
+from iodyno.quick import is_open
 from iodyno.report.form import Form
 
 if TYPE_CHECKING:
@@ -245,6 +246,8 @@ def measure_and_show(
 
     Raises ExpectationError where that is not as expected, TrialError and Interrupted.
     """
+    if is_open(keys["workload"]):
+        expect = [parse(each.text, keys["name"], opened=True) for each in expect]
     asked = list(keys["outcomes"])
     others = dict.fromkeys(each.outcome for each in expect if each.outcome not in asked)
     experiment = experiment_of({**keys, "outcomes": [*asked, *others]})

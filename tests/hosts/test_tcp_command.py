@@ -127,6 +127,17 @@ def test_what_is_not_as_expected_is_exit_1_and_a_failed_test_case(tmp_path: Path
     assert iodyno("tcp", "--seconds", "0.3", *words[:2], cwd=tmp_path).returncode == 0
     wrong = iodyno("tcp", "--expect", "goodput > fast", cwd=tmp_path)
     assert wrong.returncode == 2 and "invalid value 'fast'" in wrong.stderr
+    alone = iodyno("tcp", "--junit", "junit.xml", cwd=tmp_path)
+    assert alone.returncode == 2 and "--junit can only be used with --expect" in alone.stderr
+
+
+@pytest.mark.root
+def test_where_no_trial_counts_the_test_case_is_an_error(tmp_path: Path) -> None:
+    words = ["--rate", "5000000/s", "--expect", "exchanges >= 1/s", "--junit", "junit.xml"]
+    shown = iodyno("rr", "--seconds", "0.3", *words, cwd=tmp_path)
+    assert shown.returncode == 5, shown.stderr
+    (case,) = ElementTree.parse(tmp_path / "junit.xml").getroot()
+    assert case.get("name") == "exchanges >= 1/s" and case[0].tag == "error"
 
 
 @pytest.mark.root

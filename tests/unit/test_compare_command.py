@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from click.shell_completion import ShellComplete
 from made_calls import cost, receiver, sender
-from made_campaign import Truth, changed, make_campaign
+from made_campaign import Layout, Truth, changed, make_campaign
 
 from iodyno.cli.main import iodyno, run
 from iodyno.core.outcome import Estimate
@@ -242,6 +242,7 @@ def test_what_is_worse_fails_a_build_where_that_is_asked_for(
         "worse, B/A" in str(why.get("message")) for why in failed.values() if why is not None
     )
     assert run(["compare", str(campaign), "--levels", "size=1KiB/size=64KiB", "--fail-if", "worse"]) == 0
+    assert "nothing was judged" not in capsys.readouterr().err
     assert run(["compare", str(campaign), *TWO, "--fail-if", "worse"]) == 2
 
 
@@ -264,3 +265,22 @@ def test_two_campaigns_whose_constant_settings_differ_say_so(
     # What varies in both designs is no difference.
     assert run(["compare", str(campaign), str(campaign)]) == 0
     assert "set differently" not in capsys.readouterr().out
+
+
+def test_what_could_not_be_judged_is_no_test_that_was_passed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    two = [
+        make_campaign(tmp_path / name, points()[:1], layout=Layout(replicates=1), seed=seed)
+        for seed, name in enumerate("ab", 1)
+    ]
+    junit = tmp_path / "junit.xml"
+    words = ["compare", *map(str, two), "--fail-if", "worse", "--junit", str(junit)]
+    assert run(words) == 0
+    assert capsys.readouterr().err.splitlines() == [
+        "iodyno: note: nothing was judged: one trial a side says nothing of the spread"
+    ]
+    suite = ElementTree.parse(junit).getroot()
+    assert suite.get("skipped") == suite.get("tests") != "0"
+    assert all("one trial a side" in str(case[0].get("message")) for case in suite)
+    assert run([*words[:-3], "undecided"]) == 1

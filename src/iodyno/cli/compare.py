@@ -18,6 +18,7 @@ from iodyno.cli.compare_verdicts import (
 from iodyno.cli.form import format_option, show, verbose_option
 from iodyno.cli.point_choice import choose_host, choose_point, complete_host, complete_point
 from iodyno.cli.share import SHARE
+from iodyno.cli.stderr import to_stderr
 from iodyno.cli.workers import cluster_option, workers
 from iodyno.core.decision import LEAST_EFFECT
 from iodyno.core.errors import ExperimentError
@@ -211,11 +212,11 @@ def command(
 
 
 def _conclude(compared: Compared, fail_if: str | None, written_to: Path | None) -> None:
-    """Writes the JUnit file, and raises ExpectationError for what `fail_if` names."""
+    """Writes the JUnit file, and raises ExpectationError for what `fail_if` names; says so where nothing could be judged."""
     if fail_if is None and written_to is None:
         return
     wrong = {"worse": ("worse",), "undecided": ("worse", "undecided"), None: ()}[fail_if]
-    checked = []
+    checked, reasons = [], []
     for each in compared.found:
         for verdict in each.verdicts:
             ratio = "" if verdict.ratio is None else f", B/A {verdict.ratio:.3g}"
@@ -224,6 +225,16 @@ def _conclude(compared: Compared, fail_if: str | None, written_to: Path | None) 
                 if verdict.low is None or verdict.high is None
                 else f" [{verdict.low:.3g}, {verdict.high:.3g}]"
             )
-            why = f"{verdict.answer}{ratio}{bounds}" if verdict.answer in wrong else ""
-            checked.append(expectations.Checked(f"{each.pair.title}: {verdict.outcome}", why))
+            said = f"{verdict.answer}{ratio}{bounds}" + (f": {verdict.reason}" if verdict.reason else "")
+            why = said if verdict.answer in wrong else ""
+            skipped = said if verdict.answer == "undecided" and not why else ""
+            checked.append(expectations.Checked(f"{each.pair.title}: {verdict.outcome}", why, skipped))
+            reasons.append(
+                (verdict.reason or "the interval reaches over the least effect")
+                if verdict.answer == "undecided"
+                else ""
+            )
+    if all(reasons):
+        each_why = "; ".join(dict.fromkeys(reasons)) or "there is no outcome that both have"
+        to_stderr(f"iodyno: note: nothing was judged: {each_why}")
     expectations.conclude("iodyno compare", checked, written_to)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -16,10 +17,14 @@ from iodyno.core.outcome import Estimate
 
 @dataclass(frozen=True)
 class Checked:
-    """An expectation that was checked: its text, and why it is not met (empty: it is)."""
+    """An expectation that was checked: its text, and why it is not met (empty: it is). `skipped`: why nothing can be said of it;
+    `error`: why nothing was measured.
+    """
 
     text: str
     why: str = ""
+    skipped: str = ""
+    error: str = ""
 
 
 def _parsed(ctx: click.Context, _option: click.Parameter, written: Sequence[str]) -> tuple[Expectation, ...]:
@@ -66,21 +71,30 @@ def conclude(name: str, checked: Sequence[Checked], written_to: Path | None) -> 
     """Writes the JUnit file, and raises ExpectationError where something is not as expected."""
     failed = [each for each in checked if each.why]
     if written_to is not None:
-        cases = []
-        for each in checked:
-            failure = f'<failure message="{escape(each.why)}"/>' if each.why else ""
-            cases.append(
-                f'<testcase classname="{escape(name)}" name="{escape(each.text)}">{failure}</testcase>\n'
-            )
-        suite = f'<testsuite name="{escape(name)}" tests="{len(checked)}" failures="{len(failed)}">'
-        text = f'<?xml version="1.0" encoding="UTF-8"?>\n{suite}\n{"".join(cases)}</testsuite>\n'
-        try:
-            written_to.write_text(text, encoding="utf-8")
-        except OSError as error:
-            raise StoreError(
-                f"cannot be written: {error.strerror or error}", where=str(written_to)
-            ) from error
+        write_junit(name, checked, written_to)
     if failed:
         shown = "; ".join(f"{each.text}: {each.why}" for each in failed[:3])
         more = f"; and {len(failed) - 3} more" if len(failed) > 3 else ""
         raise ExpectationError(f"not as expected: {shown}{more}")
+
+
+def write_junit(name: str, checked: Sequence[Checked], written_to: Path) -> None:
+    """Write a test case for each that was checked. Raises StoreError."""
+    number: Counter[str] = Counter()
+    cases = []
+    for each in checked:
+        result = ""
+        for kind, said in (("error", each.error), ("failure", each.why), ("skipped", each.skipped)):
+            if said and not result:
+                result = f'<{kind} message="{escape(said)}"/>'
+                number[kind] += 1
+        cases.append(f'<testcase classname="{escape(name)}" name="{escape(each.text)}">{result}</testcase>\n')
+    suite = (
+        f'<testsuite name="{escape(name)}" tests="{len(checked)}" failures="{number["failure"]}" '
+        f'errors="{number["error"]}" skipped="{number["skipped"]}">'
+    )
+    text = f'<?xml version="1.0" encoding="UTF-8"?>\n{suite}\n{"".join(cases)}</testsuite>\n'
+    try:
+        written_to.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise StoreError(f"cannot be written: {error.strerror or error}", where=str(written_to)) from error

@@ -16,7 +16,7 @@ from iodyno.cli.again import again as command_again
 from iodyno.cli.form import format_option, show
 from iodyno.cli.number import NumberRange
 from iodyno.cli.signals import named_when_stopped
-from iodyno.core.errors import ExperimentError, TrialError
+from iodyno.core.errors import ExperimentError, IodynoError, TrialError
 from iodyno.core.expectation import Expectation, parse
 from iodyno.core.experiment import SENSOR_LEVELS, Experiment
 from iodyno.core.invalid import for_key
@@ -246,24 +246,32 @@ def measure_and_show(
 
     Raises ExpectationError where that is not as expected, TrialError and Interrupted.
     """
+    if junit is not None and not expect:
+        raise click.UsageError("--junit can only be used with --expect")
     if is_open(keys["workload"]):
         expect = [parse(each.text, keys["name"], opened=True) for each in expect]
     asked = list(keys["outcomes"])
     others = dict.fromkeys(each.outcome for each in expect if each.outcome not in asked)
     experiment = experiment_of({**keys, "outcomes": [*asked, *others]})
     reading: list[Future[tuple[Dataset, CampaignSummary]]] = []
-    with ThreadPoolExecutor(1) as pool:
-        folder = measure(
-            experiment,
-            into,
-            ahead=_import,
-            stored=lambda at: reading.append(pool.submit(_read, at)),
-            quiet=not verbose,
-            **more,
-        )
-        with named_when_stopped(folder):
-            dataset, summary = reading[0].result()
-            show_found(folder, dataset, summary, form=form, verbose=verbose)
+    try:
+        with ThreadPoolExecutor(1) as pool:
+            folder = measure(
+                experiment,
+                into,
+                ahead=_import,
+                stored=lambda at: reading.append(pool.submit(_read, at)),
+                quiet=not verbose,
+                **more,
+            )
+            with named_when_stopped(folder):
+                dataset, summary = reading[0].result()
+                show_found(folder, dataset, summary, form=form, verbose=verbose)
+    except IodynoError as problem:
+        if junit is not None:
+            checked = [expectations.Checked(each.text, error=str(problem)) for each in expect]
+            expectations.write_junit(f"iodyno {experiment.name}", checked, junit)
+        raise
     if expect:
         checked = expectations.check(expect, summary.points[0].outcomes)
         expectations.conclude(f"iodyno {experiment.name}", checked, junit)

@@ -98,3 +98,12 @@ def test_it_asks_for_what_its_options_say() -> None:
     assert one_way["workload"]["kind"] == "stream" and "response_size" not in one_way["workload"]
     both = parse_experiment(experiment_text(one_way), environment={}).search
     assert both is not None and [each.loss_ratio for each in both.goals] == [0, 0.005]
+
+
+@pytest.mark.parametrize(("goal", "said"), [("p99", "p99 <= 1ms"), ("loss", "loss = 0")])
+def test_a_goal_without_its_limit_is_told_so(
+    goal: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["search", "--goal", goal]) == 2
+    error = capsys.readouterr().err
+    assert f"{goal} needs a limit, such as {said}" in error and "did you mean" not in error

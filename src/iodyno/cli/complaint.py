@@ -105,7 +105,7 @@ def _said(error: click.BadParameter) -> str:
     listed = re.search(r"invalid value '([^']+)': expected (.*)$", error.message)
     # Of a list that goes on in words only the words count, and no letter is near to anything.
     words = [word for word in listed[2].split(", ") if " " not in word and len(word) > 1] if listed else []
-    return error.message + (nearest(listed[1], words) if listed else "")
+    return error.message + (nearest(listed[1], words) if listed and listed[1] not in words else "")
 
 
 def _between(kind: click.IntRange | click.FloatRange) -> str:

@@ -182,7 +182,7 @@ def test_without_the_time_for_bounds_it_says_what_was_met_and_how_often() -> Non
     assert (found.ended, found.confirmed) == ("duration", False)
     assert (found.relevant_lower_bound, found.relevant_upper_bound) == (Bound(5000, 2, 3), None)
     assert found.conditional_throughput is None
-    assert "is 5000/s, where 2 of 3 trials met it; 95 % interval" in sentence(SPEC, found)
+    assert "is 5.00 k/s: 2 of 3 trials met it there; " in sentence(SPEC, found)
     assert "the search ended at its bound on time, before that was settled" in sentence(SPEC, found)
 
 

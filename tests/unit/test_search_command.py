@@ -107,3 +107,32 @@ def test_a_goal_without_its_limit_is_told_so(
     assert run(["search", "--goal", goal]) == 2
     error = capsys.readouterr().err
     assert f"{goal} needs a limit, such as {said}" in error and "did you mean" not in error
+
+
+def test_the_answer_lies_within_no_interval_of_another_number(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bounds = (Bound(60_488, 2, 2), Bound(86_411, 0, 2))
+    numbers = (True, 59_528.0, 74_706.4, 61_509.6, 99_853.3, 9, 9 * 10**9)
+    found = GoalResult("p1", {}, "p99 <= 1ms", *bounds, *numbers, "regular")
+    _show(searched(tmp_path / "s", found), "text")
+    title, *rows = capsys.readouterr().out.splitlines()
+    assert title == "The largest rate with p99 <= 1ms is 60.5 k/s"
+    (limit,) = [row for row in rows if "interval" in row]
+    assert "Limit " in limit and "begin to miss it at 74.7 k/s, 95 % interval [61.5 k/s, 99.9 k/s]" in limit
+
+
+def test_a_generator_that_was_too_slow_is_no_loss(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    numbers = (True, 1940.0, 2000.0, 1900.0, 2100.0, 6, 6 * 10**9)
+    found = GoalResult("p1", {}, "p99 <= 1ms", Bound(1950, 1, 1), Bound(2000, 0, 1), *numbers, "regular")
+    folder = searched(tmp_path / "s", found)
+    header = json.loads((folder / "campaign.json").read_text())
+    late = asdict(LoadTrial(2000, 10**9, (1.0,), None, "the generator fell behind"))
+    header["search"]["load_trials"]["p1"][0] = late
+    (folder / "campaign.json").write_text(json.dumps(header))
+    _show(folder, "text", verbose=True)
+    out = capsys.readouterr().out
+    assert "100 %" not in out and "p99 <= 1ms: later or lost" in out
+    (step,) = [line for line in out.splitlines() if "2000/s" in line and "FAIL" in line]
+    assert step.rstrip().endswith("generator too slow  FAIL")
+    assert "at 2.00 k/s the load generator was too slow: that bound is its own, not the path's" in out

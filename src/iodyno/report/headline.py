@@ -178,7 +178,7 @@ def _values(point: PointSummary, row: Row) -> tuple[str, ...]:
     if not shown:
         return ("not reported",)
     if missing := next((found.missing for _, _, found in shown[:1] if found.estimate is None), None):
-        return (_shortened(f"not reported: {missing}"),)
+        return (shortened(f"not reported: {missing}"),)
     if len(shown) == 1:
         _, name, found = shown[0]
         value, interval = estimate_text(found, name)
@@ -236,10 +236,11 @@ def _warning(summary: CampaignSummary) -> str:
     # Which of them says nothing here.
     of = f" ({trials} of {groups[0].trials} trials)" if trials and groups[0].trials > 1 else ""
     more = f"; {len(groups) - 1} more with -v" if len(groups) > 1 else ""
-    return _shortened(first.text if trials else first.line) + of + more
+    return shortened(first.text if trials else first.line) + of + more
 
 
-def _shortened(text: str) -> str:
+def shortened(text: str) -> str:
+    """The text up to the end of a part of its sentence, where it is longer than a line and a half."""
     if len(text) <= _LONGEST:
         return text
     begin = text[: _LONGEST - 4]

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
 from iodyno.analysis.results import CampaignSummary
 from iodyno.core.quantity import counted
-from iodyno.core.search import Bound, GoalResult, LoadTrial, SearchSpec
+from iodyno.core.search import Bound, GoalResult, LoadTrial, SearchGoal, SearchSpec
 from iodyno.loads.base.report import load_of
 from iodyno.report.form import Block, Headline, Row, Shown
-from iodyno.report.headline import hosts_of, told_last
+from iodyno.report.headline import hosts_of, shortened, told_last
+from iodyno.report.numbers import digits, quantity
 from iodyno.report.table import Cell, Column, Table
 
+_WARNING = "Warning"
 _ENDINGS = {
     "": "the search was interrupted",
     "time": "the search ended at its bound on time",
@@ -26,9 +28,8 @@ def search_sentences(summary: CampaignSummary) -> list[str]:
     """One for each goal at each point that was searched; nothing for an experiment that does not search."""
     if summary.search is None:
         return []
-    several = len({one.point for one in summary.goal_results}) > 1
     return [
-        sentence(summary.search, found, _place(summary, found) if several else "")
+        sentence(summary.search, found, _place(summary, found), summary.load_trials.get(found.point, ()))
         for found in summary.goal_results
     ]
 
@@ -83,7 +84,11 @@ def search_mark(summary: CampaignSummary) -> tuple[float, str] | None:
 
 
 def _place(summary: CampaignSummary, found: GoalResult) -> str:
-    """The levels of its factors, as people wrote them; what is set together with one is told by it."""
+    """The levels of its factors, as people wrote them, where several points were searched; what is set together with one is told
+    by it.
+    """
+    if len({one.point for one in summary.goal_results}) < 2:
+        return ""
     return ", ".join(
         f"{factor.name.replace('_', ' ')} "
         f"{summary.factor_labels[factor.name][factor.levels.index(found.levels[factor.name])]}"
@@ -92,44 +97,85 @@ def _place(summary: CampaignSummary, found: GoalResult) -> str:
     )
 
 
-def sentence(spec: SearchSpec, found: GoalResult, where: str = "") -> str:
-    """State the finding for a goal at one point.
+def sentence(spec: SearchSpec, found: GoalResult, where: str = "", trials: Sequence[LoadTrial] = ()) -> str:
+    """State the finding for a goal at one point. `trials`: those of the point, by which it is known whose bound the upper one is.
 
     >>> from iodyno.core.search import parse_goal
     >>> spec = SearchSpec((parse_goal("p99 <= 1ms"),))
     >>> bounds = Bound(19_950, 3, 3), Bound(20_800, 1, 4)
     >>> sentence(spec, GoalResult(
     ...     "p1", {}, "p99 <= 1ms", *bounds, True, 19_910.0, 20_300.0, 19_900.0, 20_700.0, 21, 21 * 10**9, "regular"))
-    'The largest rate with p99 <= 1ms is 19950/s, where 3 of 3 trials met it, below 20800/s, where 1 of 4 did; conditional \
-throughput 19910/s; 95 % interval [19900, 20700], 21 trials.'
+    'The largest rate with p99 <= 1ms is 19.9 k/s: 3 of 3 trials met it there, 1 of 4 at 20.8 k/s; conditional throughput \
+19.9 k/s. Trials begin to miss it at 20.3 k/s, 95 % interval [19.9 k/s, 20.7 k/s], by all 21 trials.'
     """
-    at, unit = f" at {where}" if where else "", _unit(spec)
-    subject = f"The largest {spec.factor} with {found.goal}{at}"
+    title = short_sentence(spec, found, where)
+    tail = f" {_capital(found.warning)}." if found.warning else ""
     if not found.known:
-        why = found.warning or "it was interrupted before the first trial told anything"
-        return f"{subject} is not known: {why}."
-    tail = f" {found.warning[:1].upper()}{found.warning[1:]}." if found.warning else ""
+        return f"{title}."
+    bounds = bounds_text(spec, found, trials)
+    said = f"{title}: {bounds}" if bounds else title
+    if found.ended == "edge":
+        return f"{said}.{tail}"
+    if found.ended in _ENDINGS:
+        said += f"; {_ENDINGS[found.ended]}, before that was settled"
+    return f"{said}. {_capital(limit_text(spec, found))}.{tail}"
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def short_sentence(spec: SearchSpec, found: GoalResult, where: str = "") -> str:
+    """State the answer alone, without what it rests on; no full stop."""
+    subject = f"The largest {spec.factor} with {found.goal}{f' at {where}' if where else ''}"
+    if not found.known:
+        return f"{subject} is not known: {found.warning or 'it was interrupted before the first trial told anything'}"
     lower, upper = found.relevant_lower_bound, found.relevant_upper_bound
     if found.ended == "edge":
-        side, load, bound = (
-            ("above", spec.max_load, lower) if _above(found) else ("below", spec.min_load, upper)
-        )
-        met = f": {_met(bound)} met it there" if bound else ""
-        return f"{subject} lies {side} {load}{unit}, where the search ends{met}.{tail}"
-    known = [f"{bound.load}{unit}, where {_met(bound)} met it" for bound in (lower,) if bound]
-    known += [f"below {bound.load}{unit}, where {_met(bound, known)} did" for bound in (upper,) if bound]
-    parts = [f"{subject} is {', '.join(known) or 'not settled'}"]
-    if found.conditional_throughput is not None:
-        parts.append(f"conditional throughput {_four(found.conditional_throughput)}{unit}")
-    parts.append(f"95 % interval [{_four(found.low)}, {_four(found.high)}], {counted(found.trials, 'trial')}")
-    if found.ended in _ENDINGS:
-        parts.append(f"{_ENDINGS[found.ended]}, before that was settled")
-    return f"{'; '.join(parts)}.{tail}"
+        side, load = ("above", spec.max_load) if _above(found) else ("below", spec.min_load)
+        return f"{subject} lies {side} {_load(spec, load)}, where the search ends"
+    first, second = _apart(spec, lower, upper)
+    return f"{subject} {f'is {first}' if lower else f'lies below {second}' if upper else 'is not settled'}"
+
+
+def bounds_text(spec: SearchSpec, found: GoalResult, trials: Sequence[LoadTrial] = ()) -> str:
+    """State how many trials met the goal at its relevant bounds, what was carried at the lower one, and whether the upper one is
+    the load generator's.
+    """
+    lower, upper = found.relevant_lower_bound, found.relevant_upper_bound
+    _, above = _apart(spec, lower, upper)
+    parts = [f"{_met(lower)} met it there"] if lower else []
+    if upper:
+        slow = _too_slow(upper, trials)
+        if slow == upper.trials:
+            parts.append(f"at {above} the load generator was too slow: that bound is its own, not the path's")
+        else:
+            of_these = f" (the load generator was too slow in {slow})" if slow else ""
+            met = f"{_met(upper, lower)} at {above}" if lower else f"{_met(upper)} met it there"
+            parts.append(met + of_these)
+    said = ", ".join(parts)
+    if found.conditional_throughput is not None and found.ended != "edge":
+        said += f"; conditional throughput {_load(spec, found.conditional_throughput)}"
+    return said
+
+
+def limit_text(spec: SearchSpec, found: GoalResult) -> str:
+    """State the estimate of the largest load that meets the goal beside its interval: it is no bound, and may lie on either side
+    of one.
+    """
+    low, high = _load(spec, found.low), _load(spec, found.high)
+    told = f"trials begin to miss it at {_load(spec, found.estimate)}, 95 % interval [{low}, {high}]"
+    return f"{told}, by all {found.trials} trials" if found.trials > 1 else f"{told}, by 1 trial"
+
+
+def _too_slow(upper: Bound | None, trials: Sequence[LoadTrial]) -> int:
+    """Count the trials at the upper bound in which the load generator was too slow."""
+    return sum(bool(t.suspect) for t in trials if upper and t.load == upper.load)
 
 
 def _met(bound: Bound, after: object = None) -> str:
     """Trials that met a goal, of all: `2 of 3 trials`, or `1 of 4` after that was said."""
-    return f"{bound.low_loss_trials} of {bound.trials}" + ("" if after else " trials")
+    return f"{bound.low_loss_trials} of {bound.trials if after else counted(bound.trials, 'trial')}"
 
 
 def so_far(spec: SearchSpec, found: GoalResult) -> str:
@@ -138,10 +184,58 @@ def so_far(spec: SearchSpec, found: GoalResult) -> str:
     >>> from iodyno.core.search import parse_goal
     >>> so_far(SearchSpec((parse_goal("loss = 0"),)), GoalResult(
     ...     "p1", {}, "loss = 0", None, None, False, None, 22_360.0, 2040.0, 4.1e6, 2, 0, ""))
-    'the largest rate with loss = 0 so far: 22360/s [2040, 4100000]'
+    'the largest rate with loss = 0 so far: 22.4 k/s [2.04 k/s, 4.10 M/s]'
     """
-    interval = f"{_four(found.estimate)}{_unit(spec)} [{_four(found.low)}, {_four(found.high)}]"
+    interval = f"{_load(spec, found.estimate)} [{_load(spec, found.low)}, {_load(spec, found.high)}]"
     return f"the largest {spec.factor} with {found.goal} so far: {interval}"
+
+
+def step_cells(goal: SearchGoal, trial: LoadTrial, place: int) -> tuple[str, str]:
+    """Return the loss of a trial by the goal at that place, and `pass` or `FAIL`. Where the load generator was too slow there is
+    no loss that anything is known of.
+
+    >>> from iodyno.core.search import parse_goal
+    >>> goal = parse_goal("loss <= 1%")
+    >>> step_cells(goal, LoadTrial(100, 10**9, (0.0251,)), 0), step_cells(goal, LoadTrial(100, 10**9, (1.0,), None, "late"), 0)
+    (('2.51 %', 'FAIL'), ('generator too slow', 'FAIL'))
+    """
+    ratio = trial.loss_ratios[place]
+    answer = "pass" if ratio <= goal.loss_ratio else "FAIL"
+    if trial.suspect:
+        return "generator too slow", answer
+    of_mean = goal.over is None and goal.outcome != "loss_ratio"
+    return "" if of_mean else f"{float(f'{100 * ratio:.3g}'):g} %", answer
+
+
+def step_line(spec: SearchSpec, trial: LoadTrial) -> str:
+    """State how a trial met the goals: `loss <= 1%: FAIL, 2.51 %`."""
+    cells = [(goal, *step_cells(goal, trial, place)) for place, goal in enumerate(spec.goals)]
+    return "; ".join(
+        f"{goal.text}: {', '.join(filter(None, (answer, _lost(goal, loss))))}" for goal, loss, answer in cells
+    )
+
+
+def _lost(goal: SearchGoal, loss: str) -> str:
+    return f"{loss} later or lost" if goal.over is not None and loss.endswith("%") else loss
+
+
+def _load(spec: SearchSpec, load: float) -> str:
+    """A load to three digits; a count of connections as it is.
+
+    >>> _load(SearchSpec(()), 60488), _load(SearchSpec(()), 100), _load(SearchSpec((), "connections"), 1250)
+    ('60.5 k/s', '100/s', '1250')
+    """
+    if spec.factor == "rate":
+        return quantity(load, "1/s").replace(" /s", "/s")
+    return str(load) if isinstance(load, int) else digits(load)
+
+
+def _apart(spec: SearchSpec, lower: Bound | None, upper: Bound | None) -> tuple[str, str]:
+    """Both bounds to three digits; in full where that would not tell them apart."""
+    first, second = (_load(spec, bound.load) if bound else "" for bound in (lower, upper))
+    if lower and upper and first == second:
+        return f"{lower.load}{_unit(spec)}", f"{upper.load}{_unit(spec)}"
+    return first, second
 
 
 def _unit(spec: SearchSpec) -> str:
@@ -155,7 +249,9 @@ def search_shown(summary: CampaignSummary, saved: str, *, verbose: bool = False)
     factor = spec.factor
 
     def blocks() -> Iterator[Block]:
-        *first, last = search_sentences(summary) or ("nothing was searched",)
+        *first, last = [
+            short_sentence(spec, found, _place(summary, found)) for found in summary.goal_results
+        ] or ["Nothing was searched"]
         yield from first
         yield _headline(summary, spec, saved, last)
         if verbose:
@@ -177,31 +273,64 @@ def search_shown(summary: CampaignSummary, saved: str, *, verbose: bool = False)
 def _headline(summary: CampaignSummary, spec: SearchSpec, saved: str, title: str) -> Headline:
     """Return what was found (`title`), whether the search converged, and the steps next to it."""
     rows: list[tuple[str, tuple[str, ...]]] = []
-    several = len(spec.goals) > 1
+    several = len(summary.goal_results) > 1
     for found in summary.goal_results:
-        lower, upper = found.relevant_lower_bound, found.relevant_upper_bound
-        if found.known and found.ended != "edge":
-            goal = next(goal for goal in spec.goals if goal.text == found.goal)
-            asked = f"asked {100 * goal.width:g} %"
-            if lower and upper:
-                asked = f"bounds {float(f'{100 * (1 - lower.load / upper.load):.2g}'):g} % apart, {asked}"
-            said = f"yes: {asked}" if found.regular else f"no: {asked}; a longer --search-duration goes on"
-            rows.append(("Converged", (f"{found.goal}: {said}" if several else said,)))
-    for number, goal in enumerate(spec.goals):
-        tried = [(trial.load, trial.loss_ratios[number] <= goal.loss_ratio) for trial in _tried(summary)]
-        met, missed = ([load for load, good in tried if good is which] for which in (True, False))
-        parts = [f"{counted(len(met), 'trial')} met it, up to {max(met)}{_unit(spec)}"] if met else []
-        if missed:
-            parts.append(f"{counted(len(missed), 'trial')} did not, from {min(missed)}{_unit(spec)} on")
-        if parts:
-            text = ", ".join(parts) + "; each with -v"
-            rows.append(("Steps", (f"{goal.text}: {text}" if several else text,)))
+        place = _place(summary, found)
+        named = f"{found.goal}{f' at {place}' if place else ''}: " if several else ""
+        told = _rows_of(spec, found, summary.load_trials.get(found.point, ()))
+        rows += [(label, (f"{named}{text}",)) for label, text in told]
+    rows += _steps_rows(summary, spec)
     if summary.points:
         load = load_of(summary).title(summary, summary.points[0])
         seconds = spec.goals[0].final_trial_duration_ns / 1e9
         rows.append(("Load", (f"{load}, {seconds:g} s a trial{hosts_of(summary)}",)))
+    # What is told of all of the campaign comes last.
+    rows = [row for row in rows if row[0] != _WARNING] + [row for row in rows if row[0] == _WARNING]
     rows += told_last(summary, saved)
     return Headline(title, tuple(rows))
+
+
+def _rows_of(spec: SearchSpec, found: GoalResult, trials: Sequence[LoadTrial]) -> Iterator[tuple[str, str]]:
+    """Yield what the answer for a goal rests on, and whether the search converged."""
+    if not found.known:
+        return
+    lower, upper = found.relevant_lower_bound, found.relevant_upper_bound
+    if bounds := bounds_text(spec, found, trials):
+        yield "Bounds", bounds
+    if found.ended != "edge":
+        yield "Limit", limit_text(spec, found)
+        goal = next(goal for goal in spec.goals if goal.text == found.goal)
+        asked = f"asked {100 * goal.width:g} %"
+        if lower and upper:
+            asked = f"bounds {float(f'{100 * (1 - lower.load / upper.load):.2g}'):g} % apart, {asked}"
+        slow = upper is not None and _too_slow(upper, trials) == upper.trials
+        but = "; the upper one is the load generator's" if slow else ""
+        if found.regular:
+            yield "Converged", f"yes: {asked}{but}"
+        else:
+            why = f"{_ENDINGS[found.ended]}; " if found.ended in _ENDINGS else ""
+            yield "Converged", f"no: {why}{asked}{but}; a longer --search-duration goes on"
+    if found.warning:
+        yield _WARNING, shortened(found.warning)
+
+
+def _steps_rows(summary: CampaignSummary, spec: SearchSpec) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Yield how many trials met each goal, and from which load on they did not, or the generator could not."""
+    tried = _tried(summary)
+    slow = [trial.load for trial in tried if trial.suspect]
+    for number, goal in enumerate(spec.goals):
+        fair = [
+            (trial.load, trial.loss_ratios[number] <= goal.loss_ratio) for trial in tried if not trial.suspect
+        ]
+        met, missed = ([load for load, good in fair if good is which] for which in (True, False))
+        parts = [f"{counted(len(met), 'trial')} met it, up to {_load(spec, max(met))}"] if met else []
+        if missed:
+            parts.append(f"{counted(len(missed), 'trial')} did not, from {_load(spec, min(missed))} on")
+        if slow:
+            parts.append(f"in {len(slow)} the generator was too slow, from {_load(spec, min(slow))} on")
+        if parts:
+            text = ", ".join(parts) + "; each with -v"
+            yield "Steps", (f"{goal.text}: {text}" if len(spec.goals) > 1 else text,)
 
 
 def _tried(summary: CampaignSummary) -> list[LoadTrial]:
@@ -214,17 +343,13 @@ def _steps(summary: CampaignSummary, spec: SearchSpec) -> Table:
     rows = []
     for number, trial in enumerate(_tried(summary), 1):
         row = [str(number), f"{trial.load}{_unit(spec)}"]
-        for goal, ratio in zip(spec.goals, trial.loss_ratios, strict=True):
-            row += [f"{float(f'{100 * ratio:.3g}'):g} %", "pass" if ratio <= goal.loss_ratio else "FAIL"]
+        for place, goal in enumerate(spec.goals):
+            row += step_cells(goal, trial, place)
         rows.append(tuple(map(Cell, row)))
     heads = [Column("trial"), Column(spec.factor, right=True)]
     for goal in spec.goals:
-        heads += [
-            Column(
-                f"later or lost than {goal.text}" if goal.outcome != "loss_ratio" else goal.text, right=True
-            )
-        ]
-        heads += [Column("")]
+        late = ": later or lost" if goal.over is not None else ""
+        heads += [Column(f"{goal.text}{late}", right=True), Column("")]
     return Table("Steps", tuple(heads), tuple(rows))
 
 
@@ -285,8 +410,3 @@ def _trial_json(spec: SearchSpec, trial: LoadTrial) -> dict[str, Any]:
 
 def _above(found: GoalResult) -> bool:
     return found.relevant_upper_bound is None
-
-
-def _four(value: float) -> str:
-    """To four digits, written out."""
-    return f"{float(f'{value:.4g}'):.0f}" if value >= 1000 else f"{value:.4g}"

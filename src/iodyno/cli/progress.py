@@ -19,6 +19,7 @@ from iodyno.core.design import Design, PlannedTrial
 from iodyno.core.experiment import Experiment
 from iodyno.core.factor import named_by_variant, parameter_of
 from iodyno.core.quantity import show_rough
+from iodyno.core.search import LoadTrial
 from iodyno.core.warnings import Warning
 from iodyno.loads.base.watch import load_in
 
@@ -39,6 +40,7 @@ class PlainWatcher(Watcher):
         self._quiet = quiet
         self._trials = len(design.trials)
         self._left_ns = 0
+        self._told = 0
         self._rate = ""
         self._load = load_in(experiment.workload, {})
 
@@ -91,12 +93,20 @@ class PlainWatcher(Watcher):
 
             self.say(f"{standing.rule}: {look_line(standing)}")
         elif (spec := self._experiment.search) and isinstance(answer.shown, tuple):
-            from iodyno.report.search import so_far
+            from iodyno.report.search import so_far, step_line
 
+            if tried := self._tried(answer):
+                self.say(f"  {step_line(spec, tried)}")
             more = f", at most {show_rough(time_left_ns)} more" if time_left_ns else ""
             for found in answer.shown:
                 if found.trials and not found.ended:
                     self.say(f"  {so_far(spec, found)}{more}")
+
+    def _tried(self, answer: Answer) -> LoadTrial | None:
+        """Return the trial of a search that told something since the last answer; None: there is none."""
+        every = [trial for trials in answer.content["load_trials"].values() for trial in trials]
+        before, self._told = self._told, len(every)
+        return LoadTrial(**every[-1]) if len(every) > before else None
 
     def say(self, text: str) -> None:
         """A line on stderr."""

@@ -221,7 +221,7 @@ def test_two_campaigns_and_two_levels(tmp_path: Path, capsys: pytest.CaptureFixt
     before, after = campaign(tmp_path / "a", 400.0, 1), campaign(tmp_path / "b", 480.0, 2)
     assert run(["compare", str(before), str(after), "--least", "5%", "-v"]) == 0
     out = capsys.readouterr().out
-    assert out.startswith("Worse: 4 of 10 outcomes by more than 5 %; 6 the same, in these two sessions\n")
+    assert out.startswith("Worse: 2 of 6 outcomes by more than 5 %; 4 the same, in these two sessions\n")
     rows = [line for line in out.splitlines() if line.startswith("client: CPU per KiB")]
     assert len(rows) == 2 and all(" worse" in row for row in rows)
     assert all(" same" in line for line in out.splitlines() if line.startswith("server: CPU per KiB"))
@@ -257,6 +257,22 @@ def test_two_campaigns_and_two_levels(tmp_path: Path, capsys: pytest.CaptureFixt
         assert said in capsys.readouterr().err
 
 
+def test_cycles_that_were_not_counted_are_no_cost_beside_the_cpu_time(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def judged(name: str, pmu_hz: float) -> set[str]:
+        truth = Truth(background=0.0, pmu_hz=pmu_hz)
+        made = [
+            make_campaign(tmp_path / f"{name}{seed}", [({"size": 1024}, truth)], seed=seed) for seed in (1, 2)
+        ]
+        assert run(["compare", *map(str, made), "--json"]) == 0
+        return set(json.loads(capsys.readouterr().out)["points"][0]["verdicts"])
+
+    reckoned, counted = judged("tsc", 0.0), judged("pmu", 2.1e9)
+    assert reckoned == {"goodput_bits_per_s", "client.cpu_ns_per_kib", "server.cpu_ns_per_kib"}
+    assert counted == reckoned | {"client.cycles_per_kib", "server.cycles_per_kib"}
+
+
 def test_a_history_of_campaigns(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folders = []
     for number in range(8):
@@ -277,7 +293,7 @@ def test_a_history_of_campaigns(tmp_path: Path, capsys: pytest.CaptureFixture[st
     # Of a few, what they differ by of themselves is not known.
     assert run(["compare", *map(str, folders[3:6])]) == 0
     out = capsys.readouterr().out
-    assert "10 of 10 histories cannot be judged: fewer than 8 campaigns" in out
+    assert "6 of 6 histories cannot be judged: fewer than 8 campaigns" in out
     assert "client.cpu_ns_per_kib" not in out
 
 

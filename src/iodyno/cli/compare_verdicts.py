@@ -116,7 +116,7 @@ def compare_levels(
     noise: Sequence[Noise] = (),
 ) -> Compared:
     """Return the verdicts on two levels of a factor at every combination of the others; trials of a block are pairs."""
-    from iodyno.analysis.decisions.sides import Pair, compare, of_levels
+    from iodyno.analysis.decisions.sides import Pair, compare, judged_outcomes, of_levels
     from iodyno.report.compared import Compared
 
     factor, first, second = _levels(summary, written)
@@ -127,7 +127,7 @@ def compare_levels(
             where="--levels",
             advice="name two points: --points A B",
         )
-    pairs = [Pair(title, mine, other, summary.asked) for title, mine, other in points]
+    pairs = [Pair(title, mine, other, judged_outcomes(summary)) for title, mine, other in points]
     found = compare(pairs, (summary, summary), least=least, control=control, noise=noise)
     a, b = (f"{factor}={point.labels[factor]}" for point in points[0][1:])
     sides = [("A", a), ("B", f"{b}, trials paired by block, {summary.folder}")]

@@ -42,11 +42,31 @@ class Series:
     history: History
 
 
+_OF_BUSY_TIME = {"cycles_per_kib": "cpu_ns_per_kib", "bytes_per_cycle": "cpu_ns_per_kib"}
+"""Outcomes in cycles, and the CPU time that they are a multiple of where no cycles were counted."""
+
+
+def judged_outcomes(*campaigns: CampaignSummary) -> tuple[str, ...]:
+    """Return the outcomes that the first campaign asks for, less those that would count one cost twice: where no campaign counted
+    cycles they are busy time by a constant, and have the ratio of the CPU time that is judged beside them.
+    """
+    asked = campaigns[0].asked
+    if any(campaign.tier != "tsc" for campaign in campaigns):
+        return asked
+
+    def twice(name: str) -> bool:
+        host, dot, outcome = name.rpartition(".")
+        return outcome in _OF_BUSY_TIME and f"{host}{dot}{_OF_BUSY_TIME[outcome]}" in asked
+
+    return tuple(name for name in asked if not twice(name))
+
+
 def shared_points(first: CampaignSummary, second: CampaignSummary) -> list[Pair]:
     """Pair the points that both campaigns have, by their levels; the outcomes are those that the first asks for."""
+    outcomes = judged_outcomes(first, second)
     by_levels = {tuple(sorted(point.labels.items())): point for point in second.points}
     return [
-        Pair(first.name_of(mine), mine, other, first.asked)
+        Pair(first.name_of(mine), mine, other, outcomes)
         for mine in first.points
         if (other := by_levels.get(tuple(sorted(mine.labels.items()))))
     ]
@@ -105,7 +125,7 @@ def of_levels(
 
 def histories(summaries: Sequence[CampaignSummary], seed: int = 1) -> list[Series]:
     """The history of every outcome asked for, at every point that three campaigns or more have; oldest first."""
-    first = summaries[0]
+    outcomes = judged_outcomes(*summaries)
     found = []
     points: dict[tuple[tuple[str, str], ...], None] = {}
     for summary in summaries:
@@ -114,7 +134,7 @@ def histories(summaries: Sequence[CampaignSummary], seed: int = 1) -> list[Serie
         at = [_point_at(summary, labels) for summary in summaries]
         if sum(point is not None for point in at) < 3:
             continue
-        for outcome in first.asked:
+        for outcome in outcomes:
             values = tuple(
                 tuple(_values(summary, point, outcome)) if point else ()
                 for summary, point in zip(summaries, at, strict=True)

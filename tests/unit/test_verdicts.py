@@ -16,6 +16,8 @@ from made_campaign import Layout, Truth, changed, make_campaign
 from iodyno.analysis.decisions.history import LEAST_CAMPAIGNS, history
 from iodyno.analysis.decisions.verdicts import Sides, correct, judge
 from iodyno.cli.main import run
+from iodyno.core.quantity import counted
+from iodyno.report.verdicts import more_text, ratio_text
 
 GOODPUT, COST = "goodput_bits_per_s", "client.cpu_ns_per_kib"
 
@@ -53,6 +55,13 @@ def test_the_word_follows_from_the_outcome(ratio: float, outcome: str, answer: s
     assert found.answer == answer
     assert found.low is not None and found.high is not None and found.ratio is not None
     assert found.low < found.ratio < found.high
+
+
+def test_a_ratio_has_three_digits_and_further_trials_are_further_ones() -> None:
+    first, second = {n: 1.0 + 0.3 * n for n in range(3)}, {n: 1.2 + 0.7 * n for n in range(3)}
+    (verdict,) = judge([Sides(COST, first, second)])
+    assert verdict.ratio is not None and ratio_text(verdict).startswith(f"{verdict.ratio:.3g} [")
+    assert more_text(verdict) == f"about {counted(verdict.more_trials or 0, 'more trial')} each"
 
 
 def test_a_real_but_uninteresting_effect_is_the_same() -> None:

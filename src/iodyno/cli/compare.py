@@ -215,17 +215,14 @@ def _conclude(compared: Compared, fail_if: str | None, written_to: Path | None) 
     """Writes the JUnit file, and raises ExpectationError for what `fail_if` names; says so where nothing could be judged."""
     if fail_if is None and written_to is None:
         return
+    from iodyno.report.verdicts import ratio_text
+
     wrong = {"worse": ("worse",), "undecided": ("worse", "undecided"), None: ()}[fail_if]
     checked, reasons = [], []
     for each in compared.found:
         for verdict in each.verdicts:
-            ratio = "" if verdict.ratio is None else f", B/A {verdict.ratio:.3g}"
-            bounds = (
-                ""
-                if verdict.low is None or verdict.high is None
-                else f" [{verdict.low:.3g}, {verdict.high:.3g}]"
-            )
-            said = f"{verdict.answer}{ratio}{bounds}" + (f": {verdict.reason}" if verdict.reason else "")
+            ratio = "" if verdict.ratio is None else f", B/A {ratio_text(verdict)}"
+            said = f"{verdict.answer}{ratio}" + (f": {verdict.reason}" if verdict.reason else "")
             why = said if verdict.answer in wrong else ""
             skipped = said if verdict.answer == "undecided" and not why else ""
             checked.append(expectations.Checked(f"{each.pair.title}: {verdict.outcome}", why, skipped))

@@ -83,7 +83,7 @@ def verdict_note(found: Sequence[PairVerdicts], least: float, control: str) -> s
     return (
         f"B against A: {said or 'nothing was compared'}. Better, worse, higher and lower: by more than {edge}. Same: by less "
         f"either way. {_CONTROLS[control].format(n=known)}. Brackets: 95 % of one comparison, not adjusted. "
-        "More is needed: trials a side for an answer with a chance of 80 %, if this is the truth."
+        "More is needed: further trials a side for an answer with a chance of 80 %, if this is the truth."
         + _scope(found)
         + (
             f" {MARK}: {WHY}, and so is the verdict."
@@ -219,10 +219,13 @@ def ratio_text(verdict: Verdict) -> str:
     if verdict.ratio is None:
         return "–"
     if verdict.low is None or verdict.high is None:
-        return f"{verdict.ratio:.4g}"
-    # Enough digits to see a per cent, and what the interval carries.
+        return digits(verdict.ratio)
+    # Three digits, as everywhere; more where the interval carries them.
     half = max((verdict.high - verdict.low) / 2, 1e-4)
-    return f"{digits(verdict.ratio, half)} [{digits(verdict.low, half)}, {digits(verdict.high, half)}]"
+    ratio, low, high = (
+        max(digits(each), digits(each, half), key=len) for each in (verdict.ratio, verdict.low, verdict.high)
+    )
+    return f"{ratio} [{low}, {high}]"
 
 
 def more_text(verdict: Verdict) -> str:
@@ -235,4 +238,4 @@ def more_text(verdict: Verdict) -> str:
         return "more campaigns of A's kind"
     if not verdict.more_trials:
         return "more trials than are sensible"
-    return f"about {counted(round(float(f'{verdict.more_trials:.2g}')), 'trial')} each"
+    return f"about {counted(round(float(f'{verdict.more_trials:.2g}')), 'more trial')} each"

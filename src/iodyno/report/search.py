@@ -39,29 +39,22 @@ def search_answers(summary: CampaignSummary) -> list[tuple[str, str, str, str, s
     spec = summary.search
     if spec is None:
         return []
-    several, unit = len({one.point for one in summary.goal_results}) > 1, _unit(spec)
-    found = []
+    several, found = len({one.point for one in summary.goal_results}) > 1, []
     for one in summary.goal_results:
         lower = one.relevant_lower_bound
-        value, bounds = (
-            str(lower.load) if lower else "none that was tried",
-            f"[{_four(one.low)}, {_four(one.high)}]",
-        )
+        value, rests_on = _load(spec, lower.load) if lower else "none that was tried", ""
         if one.known and one.ended == "edge":
-            value, bounds = f"above {spec.max_load}" if _above(one) else f"below {spec.min_load}", ""
-        elif not one.known:
-            value, bounds = "not known", ""
-        met = f"{_met(lower)} met it" if lower and one.known else ""
-        place = ", ".join(filter(None, (_place(summary, one) if several else "", met)))
-        found.append(
-            (
-                f"Largest {spec.factor} with {one.goal}",
-                value,
-                unit if value[-1].isdigit() else "",
-                bounds,
-                place,
+            value = (
+                f"above {_load(spec, spec.max_load)}"
+                if _above(one)
+                else f"below {_load(spec, spec.min_load)}"
             )
-        )
+        elif not one.known:
+            value = "not known"
+        elif lower:
+            rests_on = bounds_text(spec, one, summary.load_trials.get(one.point, ()))
+        place = ", ".join(filter(None, (_place(summary, one) if several else "", rests_on)))
+        found.append((f"Largest {spec.factor} with {one.goal}", value, "", "", place))
     return found
 
 

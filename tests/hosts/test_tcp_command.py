@@ -43,6 +43,23 @@ def test_one_trial_between_two_namespaces(tmp_path: Path) -> None:
 
 
 @pytest.mark.root
+@pytest.mark.parametrize(
+    ("way", "hosts", "ends"),
+    [
+        ("reverse", "client <- server", ("Receiver", "Sender")),
+        ("both", "client <-> server", ("Client", "Server")),
+    ],
+)
+def test_bytes_go_the_way_that_is_asked_for(
+    way: str, hosts: str, ends: tuple[str, str], tmp_path: Path
+) -> None:
+    ran = iodyno("tcp", "--seconds", "0.3", "--direction", way, cwd=tmp_path)
+    title, _, *costs = ran.stdout.splitlines()
+    assert hosts in title
+    assert [line.split()[0] for line in costs[:2]] == [*ends]
+
+
+@pytest.mark.root
 def test_all_that_is_behind_the_answer(tmp_path: Path) -> None:
     shown = iodyno("tcp", "--seconds", "0.5", "-v", cwd=tmp_path)
     assert shown.returncode == 0, shown.stderr

@@ -15,10 +15,8 @@ OF_OTHER_TOOLS: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(("-s", "--server"), ("HOST: no server is to be started",)),
     **dict.fromkeys(("-P", "--parallel", "--flows", "--nthreads", "-T"), ("--connections", "--workers")),
     **dict.fromkeys(("-t", "--time", "--duration", "--runtime", "--time_based"), ("--seconds",)),
-    **dict.fromkeys(
-        ("-R", "--reverse"),
-        ("HOST: it receives; sender and receiver are exchanged in a file of `iodyno init`",),
-    ),
+    **dict.fromkeys(("-R", "--reverse"), ("--direction reverse",)),
+    "--bidir": ("--direction both",),
     **dict.fromkeys(("-i", "--interval"), ("--verbose: intervals are in the report",)),
     "-n": ("--seconds: bytes or operations are not counted off",),
     "-l": ("--size for iperf3's -l, --seconds for netperf's", "--seconds"),

@@ -21,6 +21,7 @@ from iodyno.report.form import Form
 @click.command(name="tcp")
 @level(STREAM, "--connections", "connections", "1")
 @level(STREAM, "--size", "size")
+@level(STREAM, "--direction", "direction", "forward")
 @right_now.clients
 @right_now.seconds
 @level(STREAM, "--window", "window")

@@ -27,6 +27,7 @@ NOTES = frozenset((WarningCode.ONE_TRIAL, WarningCode.FEW_REPLICATES, WarningCod
 _FIRST = (WarningCode.PHYSICS, WarningCode.COST_VOID, WarningCode.GENERATOR_LIMITED, WarningCode.BACKGROUND)
 """Those that change the reading most, which are told before others."""
 _SCALES = {"ns/operation": ((1e6, "ms each"), (1e3, "us each"), (1, "ns each")), "us/IO": ((1, "us each"),)}
+_ARROWS = {"reverse": "<-", "both": "<->"}
 _LONGEST = 100
 """Characters of a warning or a reason that are shown (chosen: a line and a half); all of it with -v."""
 
@@ -169,7 +170,9 @@ def hosts_of(summary: CampaignSummary) -> str:
     where = where or ", ".join(
         f"{host.name} {host.access}" for host in summary.shown_hosts if host.access != "local"
     )
-    return f", {load_of(summary).between.replace('→', '->').join(names)} ({where})"
+    way = (summary.workload.get("settings") or {}).get("direction", "forward")
+    between = load_of(summary).between.replace("→", _ARROWS.get(str(way), "->"))
+    return f", {between.join(names)} ({where})"
 
 
 def _values(point: PointSummary, row: Row) -> tuple[str, ...]:

@@ -60,11 +60,9 @@ class StreamLoad(Load):
         """Return a row for each end with its cost, and how alike clients were where there are several."""
         # Of several clients the rate is that of all, and the cost that of one.
         several = "fairness" in summary.asked
-        words = (
-            {"send": "Client", "receive": "Server"}
-            if self.asks
-            else {"send": "Sender", "receive": "Receiver"}
-        )
+        way = (summary.workload.get("settings") or {}).get("direction", "forward")
+        ends = ("Client", "Server") if self.asks or way == "both" else ("Sender", "Receiver")
+        words = dict(zip(("send", "receive"), reversed(ends) if way == "reverse" else ends, strict=True))
         rows = [
             Row(words.get(host.role, host.name), [("", f"{host.name}.{cost}")], "" if several else rate, unit)
             for host in summary.shown_hosts

@@ -265,20 +265,27 @@ def search_shown(summary: CampaignSummary, saved: str, *, verbose: bool = False)
 
 def _headline(summary: CampaignSummary, spec: SearchSpec, saved: str, title: str) -> Headline:
     """Return what was found (`title`), whether the search converged, and the steps next to it."""
-    rows: list[tuple[str, tuple[str, ...]]] = []
+    told: dict[str, dict[str, None]] = {}
     several = len(summary.goal_results) > 1
     for found in summary.goal_results:
         place = _place(summary, found)
         named = f"{found.goal}{f' at {place}' if place else ''}: " if several else ""
-        told = _rows_of(spec, found, summary.load_trials.get(found.point, ()))
-        rows += [(label, (f"{named}{text}",)) for label, text in told]
-    rows += _steps_rows(summary, spec)
+        for label, text in _rows_of(spec, found, summary.load_trials.get(found.point, ())):
+            told.setdefault(label, {})[text if label == _WARNING else named + text] = None
+    warnings = told.pop(_WARNING, {})
+    # Of several goals each has its bounds, and an answer has ten lines.
+    if several and "Converged" in told:
+        told["Converged"] = {"; ".join(told["Converged"]): None}
+    if not several:
+        told["Steps"] = dict.fromkeys(_steps_of(summary, spec))
+    rows: list[tuple[str, tuple[str, ...]]] = [
+        (label, (text,)) for label, texts in told.items() for text in texts
+    ]
     if summary.points:
         load = load_of(summary).title(summary, summary.points[0])
         seconds = spec.goals[0].final_trial_duration_ns / 1e9
         rows.append(("Load", (f"{load}, {seconds:g} s a trial{hosts_of(summary)}",)))
-    # What is told of all of the campaign comes last.
-    rows = [row for row in rows if row[0] != _WARNING] + [row for row in rows if row[0] == _WARNING]
+    rows += [(_WARNING, (text,)) for text in warnings]
     rows += told_last(summary, saved)
     return Headline(title, tuple(rows))
 
@@ -307,23 +314,22 @@ def _rows_of(spec: SearchSpec, found: GoalResult, trials: Sequence[LoadTrial]) -
         yield _WARNING, shortened(found.warning)
 
 
-def _steps_rows(summary: CampaignSummary, spec: SearchSpec) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Yield how many trials met each goal, and from which load on they did not, or the generator could not."""
+def _steps_of(summary: CampaignSummary, spec: SearchSpec) -> Iterator[str]:
+    """Yield how many trials met the one goal, and from which load on they did not, or the generator could not."""
     tried = _tried(summary)
     slow = [trial.load for trial in tried if trial.suspect]
-    for number, goal in enumerate(spec.goals):
-        fair = [
-            (trial.load, trial.loss_ratios[number] <= goal.loss_ratio) for trial in tried if not trial.suspect
-        ]
-        met, missed = ([load for load, good in fair if good is which] for which in (True, False))
-        parts = [f"{counted(len(met), 'trial')} met it, up to {_load(spec, max(met))}"] if met else []
-        if missed:
-            parts.append(f"{counted(len(missed), 'trial')} did not, from {_load(spec, min(missed))} on")
-        if slow:
-            parts.append(f"in {len(slow)} the generator was too slow, from {_load(spec, min(slow))} on")
-        if parts:
-            text = ", ".join(parts) + "; each with -v"
-            yield "Steps", (f"{goal.text}: {text}" if len(spec.goals) > 1 else text,)
+    fair = [trial for trial in tried if not trial.suspect]
+    met, missed = (
+        [trial.load for trial in fair if (trial.loss_ratios[0] <= spec.goals[0].loss_ratio) is which]
+        for which in (True, False)
+    )
+    parts = [f"{counted(len(met), 'trial')} met it, up to {_load(spec, max(met))}"] if met else []
+    if missed:
+        parts.append(f"{counted(len(missed), 'trial')} did not, from {_load(spec, min(missed))} on")
+    if slow:
+        parts.append(f"in {len(slow)} the generator was too slow, from {_load(spec, min(slow))} on")
+    if parts:
+        yield ", ".join(parts) + "; each with -v"
 
 
 def _tried(summary: CampaignSummary) -> list[LoadTrial]:

@@ -262,6 +262,11 @@ def test_two_campaigns_whose_constant_settings_differ_say_so(
     assert json.loads(capsys.readouterr().out)["set_differently"] == [
         {"name": "engine", "first": "threads", "second": "epoll"}
     ]
+    third = make_campaign(tmp_path / "e", points(), factors=FACTORS, seed=3)
+    assert run(["compare", str(campaign), str(third), "--also", str(other)]) == 0
+    assert "d is set differently from A (engine)" in " ".join(capsys.readouterr().out.split())
+    assert run(["compare", str(campaign), str(third), str(other)]) == 0
+    assert "set differently from the campaign before it (engine)" in capsys.readouterr().out
     # What varies in both designs is no difference.
     assert run(["compare", str(campaign), str(campaign)]) == 0
     assert "set differently" not in capsys.readouterr().out

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -57,6 +58,11 @@ def compare_campaigns(
     warnings = apart_lines(apart)
     if first.tier != second.tier:
         warnings.append(f"cycles are of tier {first.tier} in A and {second.tier} in B: do not compare them")
+    for other in also:
+        if names := _set_differently(first, other):
+            warnings.append(
+                f"{other.folder} is set differently from A ({names}): it tells more than sessions differ by"
+            )
     if alone:
         are = "is" if alone == 1 else "are"
         warnings.insert(0, f"{counted(alone, 'point')} {are} in one of the campaigns only, and left out")
@@ -70,6 +76,15 @@ def compare_campaigns(
     of_first = f", and {counted(len(also), 'more campaign')} like it" if also else ""
     sides = [("A", f"{_dated(first)}{of_first}"), ("B", _dated(second))]
     return Compared(found, sides, head, least, control, warnings)
+
+
+def _set_differently(first: CampaignSummary, second: CampaignSummary) -> str:
+    """Name what is set differently at the points that both have."""
+    from iodyno.analysis.decisions.sides import shared_points
+    from iodyno.analysis.setting_changes import setting_changes
+
+    pairs = [(pair.first, pair.second) for pair in shared_points(first, second)]
+    return ", ".join(dict.fromkeys(one.name for one in setting_changes(first, second, pairs)))
 
 
 def _dated(summary: CampaignSummary) -> str:
@@ -148,7 +163,13 @@ def compare_history(summaries: Sequence[CampaignSummary], *, verbose: bool) -> S
             where="CAMPAIGN",
             advice="name campaigns of the same experiment",
         )
-    return history_shown(series, [(each.folder, each.created) for each in ordered], verbose=verbose)
+    warnings = [
+        f"{after.folder} is set differently from the campaign before it ({names})"
+        for before, after in pairwise(ordered)
+        if (names := _set_differently(before, after))
+    ]
+    campaigns = [(each.folder, each.created) for each in ordered]
+    return history_shown(series, campaigns, warnings, verbose=verbose)
 
 
 def _levels(summary: CampaignSummary, written: str) -> tuple[str, Level, Level]:

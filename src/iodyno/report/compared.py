@@ -143,7 +143,13 @@ def _name(outcome: str) -> str:
     return f"{host + ': ' if host else ''}{outcome_name(name)}"
 
 
-def history_shown(series: Sequence[Series], campaigns: Sequence[tuple[str, str]], *, verbose: bool) -> Shown:
+def history_shown(
+    series: Sequence[Series],
+    campaigns: Sequence[tuple[str, str]],
+    warnings: Sequence[str] = (),
+    *,
+    verbose: bool,
+) -> Shown:
     """Return what there is to show of a history; `campaigns`: folder of each, and when it was made."""
     names = [folder for folder, _ in campaigns]
 
@@ -155,6 +161,7 @@ def history_shown(series: Sequence[Series], campaigns: Sequence[tuple[str, str]]
         yield from (f"  {line}" for line in (lines if verbose else lines[: 2 * _MOST]))
         if len(lines) > 2 * _MOST and not verbose:
             yield f"  {len(lines) - 2 * _MOST} more lines with -v"
+        yield from (f"  warning: {text}" for text in warnings)
         if verbose:
             yield ""
             yield from (
@@ -167,6 +174,7 @@ def history_shown(series: Sequence[Series], campaigns: Sequence[tuple[str, str]]
             "campaigns": [{"campaign": folder, "created": created} for folder, created in campaigns],
             "histories": [history_values(each) for each in series],
             "note": history_note(series),
+            "warnings": list(warnings),
         }
 
     return Shown(blocks, values, lambda: _history_rows(series, names))

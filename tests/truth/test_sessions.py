@@ -67,17 +67,35 @@ def test_a_new_campaign_of_fewer_trials_is_allowed_what_they_spread_by() -> None
 
 
 @pytest.mark.parametrize("between", [0, 1, 2])
-def test_the_floor_of_a_noise_ladder_holds_between_campaigns(between: float) -> None:
+def test_what_a_noise_ladder_says_of_sessions_holds_between_campaigns(between: float) -> None:
     source, count, false = np.random.default_rng(5), draws(500), 0
     for _ in range(count):
         tree = [[campaign(source, between, 4) for _ in range(3)] for _ in range(3)]
-        floor = noise(COST, tree, ("block", "restart", "trial"), trials=5).floor_between
-        assert floor is not None
+        apart = noise(COST, tree, ("block", "restart", "trial"), trials=5).apart
+        assert apart is not None
         first, second = (numbered(campaign(source, between, 5)) for _ in range(2))
-        (found,) = judge([Sides(COST, first, second, floor=floor)], least=1e-6)
+        (found,) = judge([Sides(COST, first, second, apart=apart)], least=1e-6)
         assert found.scope == "sessions"
         false += found.answer in ("better", "worse")
     assert false <= count_between(0.05, count)[1]
+
+
+@pytest.mark.parametrize("trials", [2, 3, 10])
+@pytest.mark.parametrize("between", [0, 1, 2])
+def test_the_smallest_effect_between_campaigns_is_claimed_in_four_of_five_cases(
+    between: float, trials: int
+) -> None:
+    source, count, claimed = np.random.default_rng(7), draws(1000), 0
+    tree = [[campaign(source, between, 10) for _ in range(10)] for _ in range(40)]
+    found = noise(COST, tree, ("block", "restart", "trial"), trials=trials)
+    assert found.floor_between is not None
+    for _ in range(count):
+        first, second = (campaign(source, between, trials) for _ in range(2))
+        changed = [value * (1 + found.floor_between) for value in second]
+        compared = Sides(COST, numbered(first), numbered(changed), apart=found.apart)
+        claimed += judge([compared])[0].answer == "worse"
+    low, high = count_between(0.8, count)
+    assert low <= claimed <= high
 
 
 @pytest.mark.parametrize("campaigns", [3, 5, 7, 8, 12])

@@ -75,7 +75,7 @@ TOP = 20
     "--noise",
     metavar="LADDER",
     type=click.Path(path_type=Path),
-    help="A campaign of `iodyno noise`: effects below its floor are not claimed.",
+    help="A campaign of `iodyno noise`: raises the least effect by what its starts differ by.",
 )
 @click.option(
     "--also",

@@ -81,8 +81,8 @@ def command(
     """Repeat one point of the experiment in FILE at every level at which something may vary.
 
     Intervals within trials, trials after one start of the agents, starts of the agents within a block, blocks in time: the
-    variance of each outcome is split among them. What follows are the smallest effects that the experiment can claim,
-    within a campaign and between two, and how often to repeat each level. FILE may be the folder of a ladder that was
+    variance of each outcome is split among them. What follows are the smallest effects that `iodyno compare` mostly
+    claims, within a campaign and between two, and how often to repeat each level. FILE may be the folder of a ladder that was
     made; it is then shown again.
 
     \b

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from iodyno.analysis.decisions.ladder import Ladder
-from iodyno.analysis.decisions.noise import Allocation, Component, Noise, trials_for
+from iodyno.analysis.decisions.noise import POWER, Allocation, Component, Noise, trials_for
 from iodyno.core.decision import LEAST_EFFECT
 from iodyno.core.quantity import counted
 from iodyno.report.form import Block, Headline, Row, Shown
@@ -16,6 +16,8 @@ from iodyno.report.tables import Cell, Column, Table, outcome_name
 _TITLES = {"block": "blocks", "restart": "restarts", "trial": "trials", "interval": "intervals"}
 _MOST = 6
 """Outcomes of which the answer has a line (chosen: with the others it has ten)."""
+SEEN = 2 * LEAST_EFFECT
+"""Effect whose number of trials is told. Chosen: as far beyond the least effect as that is from none."""
 
 
 def noise_shown(found: Ladder, saved: str, *, verbose: bool) -> Shown:
@@ -34,7 +36,7 @@ def noise_shown(found: Ladder, saved: str, *, verbose: bool) -> Shown:
 
 
 def _headline(found: Ladder) -> Headline:
-    """Return the smallest effects that can be seen, and how many trials see the one that `iodyno compare` asks for."""
+    """Return the smallest effects that can be seen, and how many trials see one of twice the least effect."""
     spec = found.spec
     many = next((each.trials for each in found.outcomes), 0)
     rows: list[tuple[str, tuple[str, ...]]] = []
@@ -57,14 +59,14 @@ def _headline(found: Ladder) -> Headline:
         rows.append(("", (f"{len(found.outcomes) - _MOST} more outcomes with -v",)))
     needed = []
     for each in found.outcomes[:2]:
-        trials = trials_for(each, LEAST_EFFECT)
+        trials = trials_for(each, SEEN)
         # To two digits: no more is known of what is to come.
         number = (
             counted(round(float(f"{trials:.2g}")), "trial") if trials else "more trials than are sensible"
         )
         needed += [] if each.missing else [f"{number} a side for {_name(each)}"]
     if needed:
-        rows.append((f"To see {_percent(LEAST_EFFECT)}", ("; ".join(needed),)))
+        rows.append((f"To see {_percent(SEEN)}", ("; ".join(needed),)))
     rows.append(
         (
             "From",
@@ -122,8 +124,8 @@ def noise_sentences(found: Ladder) -> Iterator[str]:
         most = max(each.components, key=lambda component: component.share)
         text = f"{each.outcome}: {100 * most.share:.0f} % of the variance is between {_TITLES[most.level]}"
         text += (
-            f". With {each.trials} trials a point, effects below {_percent(each.floor_within)} within one campaign and below "
-            f"{_percent(each.floor_between)} between two campaigns cannot be claimed"
+            f". With {each.trials} trials a point, an effect of {_percent(each.floor_within)} within one campaign and one of "
+            f"{_percent(each.floor_between)} between two are claimed with a chance of {100 * POWER:g} %"
         )
         where = [_where(one) for one in found.allocations.get(each.outcome, ())]
         yield f"{text}. Repeat: {', '.join(where)}." if where else f"{text}."
@@ -134,8 +136,9 @@ def noise_note(found: Ladder) -> str:
     spec = found.spec
     return (
         f"{found.trials} trials: {spec.blocks} blocks of {spec.restarts} starts of the agents of {spec.trials} trials. "
-        "In brackets: 95 % (modified large-sample method). Smallest effect: seen with a chance of 80 %. Repeat: the "
-        "narrowest interval in a given time (Kalibera and Jones), by the time that each level took here."
+        "In brackets: 95 % (modified large-sample method). Smallest effect: claimed by iodyno compare to be beyond "
+        f"{_percent(LEAST_EFFECT)} with a chance of {100 * POWER:g} %, in one campaign by pairs (--levels), between two with "
+        "--noise. Repeat: the narrowest interval in a given time (Kalibera and Jones), by the time that each level took here."
     )
 
 

@@ -96,7 +96,11 @@ def verdict_note(found: Sequence[PairVerdicts], least: float, control: str) -> s
 def edge_text(verdicts: Sequence[Verdict], least: float) -> str:
     """Return the smallest effect of interest: `5 %`, and how far noise raises it."""
     raised = [verdict.least for verdict in verdicts if verdict.least > least * (1 + 1e-9)]
-    up_to = f" (up to {100 * max(raised):.3g} %, the floor of the noise, for {len(raised)})" if raised else ""
+    up_to = (
+        f" (up to {100 * max(raised):.3g} % by the noise between sessions, for {len(raised)})"
+        if raised
+        else ""
+    )
     return f"{100 * least:.3g} %{up_to}"
 
 

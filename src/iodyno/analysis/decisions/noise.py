@@ -11,16 +11,20 @@ and Lu 1990, Journal of Statistical Computation and Simulation 35).
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from statistics import fmean
 
-from iodyno.analysis.chance import chi2, f, t
+from iodyno.analysis.chance import chi2, f, norm, t
+from iodyno.core.decision import LEAST_EFFECT
 from iodyno.core.noise import LEVELS
 
 ALPHA = 0.05
 POWER = 0.8
-"""Chance of seeing an effect as large as the floor (the usual one: Cohen 1988)."""
+"""Chance that an effect as large as the floor is claimed (the usual one: Cohen 1988)."""
+_SHARES = 64
+"""Of the variances of two sides, over which the power of Welch's test is averaged. Chosen: exact to 0.1 %."""
 
 Tree = Sequence["Tree"] | float
 """Values nested by level: blocks of restarts of trials of intervals, or of trials where there are no intervals."""
@@ -45,8 +49,9 @@ class Component:
 class Noise:
     """The components of one outcome, and what follows. Floors are relative effects; None: cannot be said.
 
-    `floor_within`: smallest effect that `trials` trials a side can claim between two points of one campaign;
-    `floor_between`: between two campaigns, each one start of the agents. `missing`: why there is nothing.
+    `floor_within`: smallest effect that `trials` trials a side claim to be beyond the least effect between two points of one
+    campaign, as pairs; `floor_between`: between two campaigns, each one start of the agents, by a least effect that `apart` is
+    added to, what two of them differ by in 95 % of cases with nothing changed. `missing`: why there is nothing.
     """
 
     outcome: str
@@ -56,6 +61,7 @@ class Noise:
     floor_within: float | None
     floor_between: float | None
     missing: str = ""
+    apart: float | None = None
 
     def component(self, level: str) -> Component | None:
         """That of a level."""
@@ -108,13 +114,20 @@ def noise(outcome: str, tree: Sequence[Tree], levels: Sequence[str] = LEVELS, *,
         )
     place = list(levels).index("trial")
     of_trials, above = squares[place].value, sum(max(0.0, value) for value, _, _ in values[:place])
-    freedom = squares[place].freedom
-    within = between = None
-    if freedom > 0 and trials >= 2:
-        wanted = _wanted(2 * trials - 2)
-        within = wanted * math.sqrt(2 * of_trials / trials) / abs(mean)
-        between = wanted * math.sqrt(2 * (above + of_trials / trials)) / abs(mean)
-    return Noise(outcome, mean, tuple(components), trials, within, between)
+    within = between = apart = None
+    least, starts = math.log1p(LEAST_EFFECT), sum(square.freedom for square in squares[:place])
+    between_starts = math.sqrt(2 * above) / abs(mean)
+    if starts:
+        apart = t.ppf(1 - ALPHA / 2, starts) * between_starts
+    if squares[place].freedom > 0 and trials >= 2:
+        by_trials = math.sqrt(2 * of_trials / trials) / abs(mean)
+        whole = math.hypot(by_trials, between_starts)
+        within = _expm1(least + _wanted_of_pairs(trials) * by_trials)
+        if apart is not None:
+            share = by_trials / whole if whole else 1.0
+            between = _expm1(least + apart + _wanted_of_sides(trials, share) * whole)
+    apart = None if apart is None else _expm1(apart)
+    return Noise(outcome, mean, tuple(components), trials, within, between, apart=apart)
 
 
 MOST_TRIALS = 10_000
@@ -122,13 +135,16 @@ MOST_TRIALS = 10_000
 
 
 def trials_for(found: Noise, effect: float) -> int | None:
-    """Return how many trials a side see the effect within one campaign with a chance of 80 %; None: more than are sensible."""
-    if found.floor_within is None:
+    """Return how many trials a side claim the effect within one campaign with a chance of 80 %; None: more than are sensible,
+    as for one that is not beyond the least effect."""
+    if found.floor_within is None or effect <= LEAST_EFFECT:
         return None
-    one = found.floor_within * math.sqrt(found.trials) / _wanted(2 * found.trials - 2)
-    least = max(2, math.floor((one * _wanted(MOST_TRIALS) / effect) ** 2))
-    numbers = range(least, MOST_TRIALS)
-    return next((n for n in numbers if one * _wanted(2 * n - 2) / math.sqrt(n) <= effect), None)
+    least = math.log1p(LEAST_EFFECT)
+    one = (math.log1p(found.floor_within) - least) * math.sqrt(found.trials) / _wanted_of_pairs(found.trials)
+    wanted = math.log1p(effect) - least
+    first = max(2, math.floor((one * _wanted_of_pairs(MOST_TRIALS) / wanted) ** 2))
+    numbers = range(first, MOST_TRIALS)
+    return next((n for n in numbers if one * _wanted_of_pairs(n) / math.sqrt(n) <= wanted), None)
 
 
 def allocation(found: Noise, costs_s: Sequence[float], levels: Sequence[str] = LEVELS) -> list[Allocation]:
@@ -152,8 +168,49 @@ def allocation(found: Noise, costs_s: Sequence[float], levels: Sequence[str] = L
     return result
 
 
-def _wanted(freedom: int) -> float:
-    return float(t.ppf(1 - ALPHA / 2, freedom) + t.ppf(POWER, freedom))
+def _expm1(logarithm: float) -> float | None:
+    return math.expm1(logarithm) if logarithm < 700 else None
+
+
+@lru_cache(maxsize=1000)
+def _wanted_of_pairs(pairs: int) -> float:
+    """Standard errors by which an effect lies beyond the least one where a t test of so many pairs claims it (noncentral t)."""
+    from scipy import special  # slow to import, and few need it
+
+    critical = t.ppf(1 - ALPHA / 2, pairs - 1)
+    return _rising_to(POWER, lambda away: 1 - float(special.nctdtr(pairs - 1, away, critical)), critical)
+
+
+@lru_cache(maxsize=1000)
+def _wanted_of_sides(trials: int, known: float = 1.0) -> float:
+    """The same of Welch's test of two sides of so many trials each, whose standard error is the share `known` of the whole one.
+
+    Where both spread alike, the noncentral t of twice the freedom does not depend on how the variance was divided among them,
+    which sets the freedom that the test uses.
+    """
+    from scipy import special
+
+    if known == 0:
+        return norm.ppf(POWER)
+    freedom = trials - 1
+    shares = [
+        float(special.betaincinv(freedom / 2, freedom / 2, (n + 0.5) / _SHARES)) for n in range(_SHARES)
+    ]
+    criticals = [known * t.ppf(1 - ALPHA / 2, freedom / (share**2 + (1 - share) ** 2)) for share in shares]
+    return _rising_to(
+        POWER, lambda away: 1 - float(special.nctdtr(2 * freedom, away, criticals).mean()), max(criticals)
+    )
+
+
+def _rising_to(share: float, power: Callable[[float], float], start: float) -> float:
+    """Where a power that rises with its argument is this share; `start`: about there."""
+    low, high = 0.0, start + 1
+    while power(high) < share:
+        high *= 2
+    for _ in range(50):
+        middle = (low + high) / 2
+        low, high = (middle, high) if power(middle) < share else (low, middle)
+    return high
 
 
 def _squares(tree: Tree, depth: int) -> tuple[int, float | None, list[_Square]]:

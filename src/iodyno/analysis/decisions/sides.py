@@ -83,10 +83,10 @@ def compare(
 ) -> list[PairVerdicts]:
     """The verdicts on all pairs, corrected together; trials of one campaign are paired by their block.
 
-    `noise`: of a ladder; effects below its floor are not claimed. `also`: further campaigns of the first kind, from which it is
-    learnt what sessions differ by.
+    `noise`: of a ladder; the least effect is raised by what two campaigns differ by there. `also`: further campaigns of the first
+    kind, from which it is learnt what sessions differ by.
     """
-    floors = {each.outcome: each for each in noise}
+    ladder = {each.outcome: each for each in noise}
     same = Path(campaigns[0].folder).resolve() == Path(campaigns[1].folder).resolve()
     sides = []
     for pair in pairs:
@@ -98,7 +98,7 @@ def compare(
                     _by_block(campaigns[1], pair.second, outcome, same),
                     paired=same,
                     missing=_missing(pair, outcome),
-                    floor=_floor(floors.get(outcome), same),
+                    apart=None if same or outcome not in ladder else ladder[outcome].apart,
                     counting=_counting(pair, outcome),
                     sessions=_sessions(also, pair, outcome),
                 )
@@ -169,11 +169,6 @@ def _sessions(also: Sequence[CampaignSummary], pair: Pair, outcome: str) -> tupl
     at = [(summary, _point_at(summary, labels)) for summary in also]
     found = [tuple(_values(summary, point, outcome)) for summary, point in at if point]
     return tuple(values for values in found if values)
-
-
-def _floor(found: Noise | None, same: bool) -> float:
-    floor = (found.floor_within if same else found.floor_between) if found else None
-    return floor or 0.0
 
 
 def _counting(pair: Pair, outcome: str) -> float:

@@ -42,7 +42,8 @@ _MOST_FREEDOM = 1e6
 class Sides:
     """The values of one outcome on both sides. `first` and `second` by block where they are `paired`.
 
-    `floor`: relative effect below which nothing is claimed, from a noise ladder. `counting`: standard uncertainty of the
+    `apart`: relative effect by which sessions differ with nothing changed, from a noise ladder, which raises the least effect;
+    None: there is none. `counting`: standard uncertainty of the
     logarithm of the ratio that no number of trials takes away, as whole operations were counted. `sessions`: values of further
     campaigns of the first kind, each of which differs from it by its session alone.
     """
@@ -52,16 +53,16 @@ class Sides:
     second: Mapping[int, float]
     paired: bool = False
     missing: str = ""
-    floor: float = 0.0
+    apart: float | None = None
     counting: float = 0.0
     sessions: tuple[tuple[float, ...], ...] = ()
 
     @property
     def scope(self) -> Scope:
-        """Scope of a verdict on them. A floor between campaigns is what sessions differ by, too."""
+        """Scope of a verdict on them. A noise ladder tells what sessions differ by, too."""
         if self.paired:
             return "campaign"
-        return "sessions" if self.sessions or self.floor else "two sessions"
+        return "sessions" if self.sessions or self.apart is not None else "two sessions"
 
 
 @dataclass(frozen=True)
@@ -116,7 +117,7 @@ def judge(
         raise ValueError(
             f"invalid value: a least effect of {least:g}; expected above 0 and below 10 (1000 %)"
         )
-    margins = [math.log1p(max(least, each.floor)) for each in compared]
+    margins = [math.log1p(least) + math.log1p(each.apart or 0.0) for each in compared]
     steps = [_step(each) for each in compared]
     claims = [
         _claims(step, margin) if isinstance(step, _Step) else None

@@ -20,6 +20,9 @@ from typing import ClassVar
 
 from iodyno.core.invalid import for_key
 
+INSTALL_AGAIN = "install iodyno again, or run `make build` in a checkout of it"
+"""Advice that brings lab and agent of one build together."""
+
 
 class IodynoError(Exception):
     """Error that says what is wrong, where, and what to try."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from iodyno.core.errors import AccessError
+from iodyno.core.errors import INSTALL_AGAIN, AccessError
 from iodyno.hosts.access import AgentProgram, AgentStreams, Reached, spawn
 
 PROBE_GAP_S = 0.0005
@@ -27,7 +27,7 @@ class LocalAccess:
             raise AccessError(
                 f"the agent does not start: {error.strerror}",
                 where=f"host {self.name}: {error.filename or program.path}",
-                advice="run `make build`, or `pip install .` in the project",
+                advice=INSTALL_AGAIN,
             ) from error
 
     def trouble(self, status: int, said: str) -> AccessError:

@@ -21,7 +21,7 @@ from iodyno import run_folder
 from iodyno.core.errors import AccessError
 from iodyno.hosts.access import AgentProgram, AgentStreams, Reached, spawn
 
-ADVICE = "run `make sandbox`, which builds runsc into ~/.cache/iodyno, or put runsc into the PATH"
+ADVICE = "put gVisor's runsc into the PATH (gvisor.dev), or run `make sandbox` in a checkout of iodyno"
 _FLAGS = ("--ignore-cgroups", "--overlay2=none", "--network=sandbox", "--platform=systrap")
 _KIND = "sandboxes"
 
@@ -149,7 +149,7 @@ def unavailable() -> str | None:
     """Why there is no sandbox on this machine; None: there may be one."""
     runsc = find_runsc()
     if runsc is None:
-        return "there is no runsc (make sandbox)"
+        return "there is no runsc (gvisor.dev; in a checkout of iodyno: make sandbox)"
     if shutil.which("setpriv") is None:
         return "there is no setpriv (Debian: apt-get install util-linux)"
     with contextlib.suppress(OSError, subprocess.TimeoutExpired):

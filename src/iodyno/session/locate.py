@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from iodyno.core.errors import AccessError
+from iodyno.core.errors import INSTALL_AGAIN, AccessError
 
 if TYPE_CHECKING:
     from iodyno.hosts.access import AgentProgram
@@ -37,7 +37,7 @@ def _find_agent_for(machine: str) -> AgentProgram:
 
     named = os.environ.get("IODYNO_AGENT")
     path = Path(f"{named}-{machine}") if named else _PACKAGED / f"{AGENT}-{machine}"
-    advice = f"install a wheel that has it, or build it with IODYNO_ARCHITECTURES='{os.uname().machine} {machine}' pip install ."
+    advice = f"install a wheel that has it, or in a checkout: IODYNO_ARCHITECTURES='{os.uname().machine} {machine}' pip install ."
     return AgentProgram(*_checked(f"{AGENT} for a {machine}", [path], advice), expected_build())
 
 
@@ -46,7 +46,7 @@ def program_path(name: str = AGENT) -> Path:
     return _checked(name, _places(name))[0]
 
 
-_ADVICE = "run `make build` or `pip install .` in the project, or set IODYNO_AGENT to the agent; iodyno-heat lies beside it"
+_ADVICE = f"{INSTALL_AGAIN}, or set IODYNO_AGENT to the agent; iodyno-heat lies beside it"
 
 
 def _checked(name: str, places: Iterable[Path], advice: str = _ADVICE) -> tuple[Path, str]:
@@ -62,7 +62,7 @@ def _checked(name: str, places: Iterable[Path], advice: str = _ADVICE) -> tuple[
                 raise AccessError(
                     f"the program {name} is not as it was built: its SHA-256 is {digest[:16]}..., not {built[:16]}...",
                     where=str(path),
-                    advice="run `make build`, or `pip install .` in the project, and look why the disk does not keep it",
+                    advice=f"{INSTALL_AGAIN}, and look why the disk does not keep it",
                 )
             return path, digest
         looked.append(str(path))
@@ -87,7 +87,7 @@ def expected_build() -> str:
     raise AccessError(
         "the lab does not know which build of the agent is its own",
         where=str(path),
-        advice="run `make build`, or `pip install .` in the project",
+        advice=INSTALL_AGAIN,
     )
 
 

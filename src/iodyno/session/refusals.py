@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from iodyno.core.errors import AccessError
+from iodyno.core.errors import INSTALL_AGAIN, AccessError
 from iodyno.hosts import logins
 from iodyno.hosts.access import Access, AgentProgram
 from iodyno.session.locate import program_path
@@ -62,6 +62,6 @@ def _read(said: bytes, jobs: Sequence[Json], where: str) -> list[Refusal | None]
         raise AccessError(
             f"the agent does not say which of {len(jobs)} jobs it would refuse",
             where=where,
-            advice="run `make build`, or `pip install .` in the project",
+            advice=INSTALL_AGAIN,
         )
     return found

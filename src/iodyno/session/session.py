@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from iodyno.core.errors import AccessError, IodynoError, TrialError
+from iodyno.core.errors import INSTALL_AGAIN, AccessError, IodynoError, TrialError
 from iodyno.core.warnings import Warning, WarningCode
 from iodyno.hosts import logins
 from iodyno.hosts.access import Access, AgentProgram, AgentStreams, end_at_once, ended
@@ -257,14 +257,14 @@ class Session:
             raise AccessError(
                 f"the agent speaks version {hello['wire_version']} of the wire, the lab {wire.WIRE_VERSION}",
                 where=where,
-                advice="run `make build`, or install lab and agent together with `pip install .`",
+                advice=INSTALL_AGAIN,
             )
         if hello["build_hash"] != program.build_hash:
             raise AccessError(
                 f"the agent was built from other sources: its build is {hello['build_hash']},"
                 f" the lab's is {program.build_hash}",
                 where=where,
-                advice="run `make build`, or install lab and agent together with `pip install .`",
+                advice=INSTALL_AGAIN,
             )
         if hello["program_sha256"] not in (None, program.sha256):
             raise AccessError(

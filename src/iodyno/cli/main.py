@@ -92,7 +92,8 @@ def _show_version(ctx: click.Context, _parameter: click.Parameter, asked: bool) 
     # What looks like a colour is shown as text: none of our lines is left to click to take one out of.
     context_settings={"help_option_names": ["-h", "--help"], "color": True},
     epilog="Exit codes: 0 done, 1 not as expected, 2 wrong file or option, 3 host or agent not reached, 4 host cannot carry it, "
-    "5 trials failed, 6 results not stored or read, 130 stopped with Ctrl-C.",
+    "5 trials failed, 6 results not stored or read, 130 stopped with Ctrl-C. Pages named docs/... are at "
+    "https://github.com/iodyno/iodyno.",
 )
 @click.option(
     "--version",

@@ -70,5 +70,5 @@ def test_its_interval_holds_the_wall_when_trials_err(softness: float, met: float
     ],
 )
 def test_a_wrong_goal_is_refused_with_what_is_allowed(written: object) -> None:
-    with pytest.raises(ValueError, match=r"expected|unit"):
+    with pytest.raises(ValueError, match=r"expected|unit|such as p99 <= 1ms"):
         parse_goal(written)

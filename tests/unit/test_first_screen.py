@@ -124,7 +124,7 @@ def searched() -> made_summary.CampaignSummary:
         Bound(400, 3, 4),
         Bound(1000, 1, 4),
         True,
-        0.0,
+        400.0,
         500.0,
         350.0,
         900.0,
@@ -139,7 +139,10 @@ def searched() -> made_summary.CampaignSummary:
 def test_what_a_search_found_is_the_first_tile_and_the_others_are_measured_there() -> None:
     first, *others = html.tiles(searched())
     assert (first.what, first.value) == ("Largest connections with loss = 0", "400")
-    assert (first.interval, first.place) == ("[350, 900]", "3 of 4 trials met it")
+    assert (first.interval, first.place) == (
+        "",
+        "3 of 4 trials met it there, 1 of 4 at 1000; conditional throughput 400",
+    )
     assert others and all(tile.place.startswith("400 connections") for tile in others)
 
 

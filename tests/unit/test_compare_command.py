@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
@@ -244,6 +245,20 @@ def test_what_is_worse_fails_a_build_where_that_is_asked_for(
     assert run(["compare", str(campaign), "--levels", "size=1KiB/size=64KiB", "--fail-if", "worse"]) == 0
     assert "nothing was judged" not in capsys.readouterr().err
     assert run(["compare", str(campaign), *TWO, "--fail-if", "worse"]) == 2
+
+
+def test_a_damaged_trial_is_told_where_it_does_not_count(
+    campaign: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = make_campaign(tmp_path / "d", points(), factors=FACTORS, seed=3)
+    broken = min((other / "trials").iterdir())
+    os.truncate(broken / "records.parquet", 100)
+    said = f"d: trial {broken.name} is damaged: "
+    assert run(["compare", str(campaign), str(other)]) == 0
+    assert said in " ".join(capsys.readouterr().out.split())
+    for asked in ([str(campaign), str(other)], [str(other), "--levels", "size=1KiB/size=64KiB"]):
+        assert run(["compare", *asked, "--json"]) == 0
+        assert any(said in warning for warning in json.loads(capsys.readouterr().out)["warnings"])
 
 
 def test_two_campaigns_whose_constant_settings_differ_say_so(

@@ -63,6 +63,7 @@ def compare_campaigns(
             warnings.append(
                 f"{other.folder} is set differently from A ({names}): it tells more than sessions differ by"
             )
+    warnings += _left_out(first, second, *also)
     if alone:
         are = "is" if alone == 1 else "are"
         warnings.insert(0, f"{counted(alone, 'point')} {are} in one of the campaigns only, and left out")
@@ -76,6 +77,18 @@ def compare_campaigns(
     of_first = f", and {counted(len(also), 'more campaign')} like it" if also else ""
     sides = [("A", f"{_dated(first)}{of_first}"), ("B", _dated(second))]
     return Compared(found, sides, head, least, control, warnings)
+
+
+def _left_out(*summaries: CampaignSummary) -> list[str]:
+    """Say of each campaign which of its trials do not count, damaged or failed."""
+    from iodyno.report.terminal import lost_trials
+
+    found = []
+    for summary in summaries:
+        if lost := list(lost_trials(summary)):
+            more = f"; and {counted(len(lost) - 1, 'more trial')}" if len(lost) > 1 else ""
+            found.append(f"{summary.folder}: {lost[0]}{more}")
+    return found
 
 
 def _set_differently(first: CampaignSummary, second: CampaignSummary) -> str:
@@ -147,7 +160,7 @@ def compare_levels(
     a, b = (f"{factor}={point.labels[factor]}" for point in points[0][1:])
     sides = [("A", a), ("B", f"{b}, trials paired by block, {summary.folder}")]
     head = {"campaign": summary.folder, "levels": written}
-    return Compared(found, sides, head, least, control)
+    return Compared(found, sides, head, least, control, _left_out(summary))
 
 
 def compare_history(summaries: Sequence[CampaignSummary], *, verbose: bool) -> Shown:
@@ -168,6 +181,7 @@ def compare_history(summaries: Sequence[CampaignSummary], *, verbose: bool) -> S
         for before, after in pairwise(ordered)
         if (names := _set_differently(before, after))
     ]
+    warnings += _left_out(*ordered)
     campaigns = [(each.folder, each.created) for each in ordered]
     return history_shown(series, campaigns, warnings, verbose=verbose)
 

@@ -66,7 +66,7 @@ def report_blocks(summary: CampaignSummary, more: Sequence[Sentence] = ()) -> It
     yield from load.remarks(summary)
     yield observer_note(summary)
     groups = [each for group in grouped(summary) for each in _with_reasons(group)]
-    lost = list(_lost_trials(summary))
+    lost = list(lost_trials(summary))
     if groups or lost:
         yield ""
     for group in groups:
@@ -99,8 +99,8 @@ def _with_reasons(group: WarningGroup) -> Iterator[WarningGroup]:
         yield replace(group, warnings=tuple(warning for warning in group.warnings if warning.text == text))
 
 
-def _lost_trials(summary: CampaignSummary) -> Iterator[str]:
-    """Which trials do not count because their files are damaged or no attempt went well, and why."""
+def lost_trials(summary: CampaignSummary) -> Iterator[str]:
+    """Yield which trials do not count because their files are damaged or no attempt went well, and why."""
     whole = {trial.order for trial in summary.trials if trial.status == "finished"}
     for trial in summary.trials:
         if trial.order not in whole and trial.status in ("damaged", "failed"):

@@ -6,7 +6,10 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
+from iodyno.cli.expect import check, conclude
 from iodyno.core import expectation
+from iodyno.core.errors import ExpectationError
+from iodyno.core.outcome import Estimate
 from iodyno.core.quantity import Kind, parse, show, units
 
 KINDS: tuple[Kind, ...] = ("size", "duration", "count")
@@ -168,3 +171,15 @@ def test_a_bound_that_leaves_open_how_much_is_meant_is_refused(written: str, loa
 def test_in_an_open_loop_a_time_counts_from_when_an_operation_was_due() -> None:
     found = [expectation.parse("p99 <= 1ms", load, opened=True).outcome for load in ("rr", "disk")]
     assert found == ["latency_from_schedule_p99_ns", "response_time_p99_ns"]
+
+
+def test_a_bound_within_the_interval_is_decided_by_the_estimate_and_said(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    found = {"goodput_bits_per_s": Estimate(5e9, 4e9, 6e9, 3, "bit/s", "made")}
+    for text, close in (("goodput >= 4.5Gbit/s", True), ("goodput >= 3Gbit/s", False)):
+        conclude("iodyno tcp", check([expectation.parse(text, "tcp")], found), None)
+        assert ("the bound lies in its interval" in capsys.readouterr().err) == close
+    with pytest.raises(ExpectationError):
+        conclude("iodyno tcp", check([expectation.parse("goodput >= 5.5Gbit/s", "tcp")], found), None)
+    assert "the bound lies in its interval" in capsys.readouterr().err

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import click
 
+from iodyno.cli.stderr import to_stderr
 from iodyno.core.errors import ExpectationError, StoreError
 from iodyno.core.expectation import Expectation, parse
 from iodyno.core.outcome import Estimate
@@ -18,13 +19,14 @@ from iodyno.core.outcome import Estimate
 @dataclass(frozen=True)
 class Checked:
     """An expectation that was checked: its text, and why it is not met (empty: it is). `skipped`: why nothing can be said of it;
-    `error`: why nothing was measured.
+    `error`: why nothing was measured. `close`: the 95 % interval has the bound in it.
     """
 
     text: str
     why: str = ""
     skipped: str = ""
     error: str = ""
+    close: bool = False
 
 
 def _parsed(ctx: click.Context, _option: click.Parameter, written: Sequence[str]) -> tuple[Expectation, ...]:
@@ -63,7 +65,9 @@ def check(expected: Sequence[Expectation], outcomes: Mapping[str, Estimate]) -> 
             why = (
                 "" if each.met(found.estimate) else " ".join(filter(None, estimate_text(found, each.outcome)))
             )
-        checked.append(Checked(each.text, why))
+        ends = (found.low, found.high) if found is not None and found.estimate is not None else (None, None)
+        close = len({each.met(end) for end in ends if end is not None}) > 1
+        checked.append(Checked(each.text, why, close=close))
     return checked
 
 
@@ -72,6 +76,11 @@ def conclude(name: str, checked: Sequence[Checked], written_to: Path | None) -> 
     failed = [each for each in checked if each.why]
     if written_to is not None:
         write_junit(name, checked, written_to)
+    for each in checked:
+        if each.close:
+            to_stderr(
+                f"iodyno: {each.text} is decided by the estimate: the bound lies in its interval; --repeat for a narrower one"
+            )
     if failed:
         shown = "; ".join(f"{each.text}: {each.why}" for each in failed[:3])
         more = f"; and {len(failed) - 3} more" if len(failed) > 3 else ""

@@ -46,7 +46,7 @@ class CostModel:
     `residual_df`: degrees of freedom of that spread, infinite where it is known by an asymptotic law. `draw`: bootstrap.
     `between_blocks`: what the variance of the intercept has on top, as the blocks that were run are a few of many; from
     `blocks_df` degrees of freedom. `still`: the columns that vary only between whole plots, whose effects have `plot_df`
-    degrees of freedom; empty where there are none.
+    degrees of freedom; empty where there are none. `published`: of its factors the ends are known, not what was measured between.
     """
 
     outcome: str
@@ -64,6 +64,7 @@ class CostModel:
     blocks_df: int = 0
     still: tuple[bool, ...] = ()
     plot_df: int = 0
+    published: bool = False
 
     @cached_property
     def columns(self) -> tuple[Column, ...]:
@@ -186,7 +187,12 @@ def range_warnings(
         low, high = coding.factor.show(coding.low), coding.factor.show(coding.high)
         if not setting.inside:
             outside.append(f"{setting.text} is outside of the range {low} to {high} that was measured")
-        elif setting.chosen and len(coding.factor.levels) == 2 and abs(setting.coded[0]) < 1:
+        elif (
+            setting.chosen
+            and not model.published
+            and len(coding.factor.levels) == 2
+            and abs(setting.coded[0]) < 1
+        ):
             between.append(f"{setting.text} lies between {low} and {high}, and no third level was measured")
     supposed = "; ".join(between)
     found = (
@@ -246,7 +252,7 @@ def published_model(
 
     return CostModel(
         outcome, unit, formula, centre, covariance, residual_df, standard_error * math.sqrt(n), n,
-        f"published coefficients of {source}", ("errors vary independently and normally",), draw,
+        f"published coefficients of {source}", ("errors vary independently and normally",), draw, published=True,
     )  # fmt: skip
 
 

@@ -82,7 +82,7 @@ def test_two_points(campaign: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_the_report(campaign: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["report", str(campaign)]) == 0
+    assert run(["report", str(campaign), "-v"]) == 0
     out = capsys.readouterr().out
     assert f"call stacks: {USER_ONLY}" in out and "the user time that a KiB takes grows" in out
     page = (campaign / "report.html").read_text(encoding="utf-8")
@@ -106,7 +106,7 @@ def test_points_of_which_not_as_much_was_sampled_are_not_set_against_each_other(
     folder = make_campaign(tmp_path / "c", points, factors=FACTORS)
     assert run(["compare", str(folder), "--points", "p01", "p02", "--functions"]) == 6
     assert f"at one of the points as at the other: {USER_ONLY}" in capsys.readouterr().err
-    assert run(["report", str(folder)]) == 0
+    assert run(["report", str(folder), "-v"]) == 0
     assert "that a KiB takes" not in capsys.readouterr().out
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from iodyno.cli.campaign_argument import complete_campaign, latest_campaign
-from iodyno.cli.form import format_option, show
+from iodyno.cli.form import format_option, show, verbose_option
 from iodyno.cli.stderr import to_stderr
 from iodyno.cli.workers import cluster_option, workers
 from iodyno.core.errors import ExperimentError, StoreError
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 @click.option(
     "--open", "opened", type=click.Choice(["yes", "no"]), default="no", help="Open the page in a browser."
 )
+@verbose_option
 @cluster_option
 def command(
     campaigns: tuple[Path, ...],
@@ -52,13 +53,14 @@ def command(
     html: Path | None,
     trials: str | None,
     opened: str,
+    verbose: bool,
     cluster: str | None,
 ) -> None:
     """Show what the campaign in the folder CAMPAIGN found, and write its page; without CAMPAIGN, of the latest here.
 
-    Prints the tables, and writes CAMPAIGN/report.html: one file that needs no network. In another form than text it writes the
-    page only if --html says where; csv has a row for each point and outcome. Of a campaign in a folder that may not be written to
-    it prints the tables, and a note. Of several campaigns it does so for each.
+    Prints the answer and the tables, and writes CAMPAIGN/report.html: one file that needs no network. In another form than text
+    it writes the page only if --html says where; csv has a row for each point and outcome. Of a campaign in a folder that may
+    not be written to it prints the tables, and a note. Of several campaigns it does so for each.
 
     \b
     Examples:
@@ -71,7 +73,7 @@ def command(
     if len(campaigns) > 1:
         if html or trials or opened == "yes":
             raise click.UsageError("--html, --trials and --open can only be used with one CAMPAIGN")
-        _show_several(campaigns, form, cluster)
+        _show_several(campaigns, form, cluster, verbose=verbose)
         return
     if cluster:
         raise click.UsageError("--cluster can only be used with several campaigns")
@@ -92,7 +94,7 @@ def command(
     points = shown_points(summary, shown)
     people = form in ("text", "markdown")
     functions = study_functions(dataset, points) if people or html is not None else FunctionStudy()
-    show(shown_of(summary, functions), form)
+    show(shown_of(summary, functions, verbose=verbose), form)
     if form == "text" or html is not None:
         try:
             page = write_dataset(dataset, summary, html or campaign / "report.html", functions, shown)
@@ -107,9 +109,9 @@ def command(
             webbrowser.open(page.resolve().as_uri())
 
 
-def _show_several(campaigns: Sequence[Path], form: Form, cluster: str | None) -> None:
+def _show_several(campaigns: Sequence[Path], form: Form, cluster: str | None, *, verbose: bool) -> None:
     with workers(cluster) as each:
-        found = zip(campaigns, each(partial(report_of, form), campaigns), strict=True)
+        found = zip(campaigns, each(partial(report_of, form, verbose), campaigns), strict=True)
         if form == "json":
             values = [{"campaign": str(folder), **printed} for folder, (printed, _) in found]
             show(Shown(list, lambda: {"campaigns": values}, list), form)
@@ -123,7 +125,7 @@ def _show_several(campaigns: Sequence[Path], form: Form, cluster: str | None) ->
                     to_stderr(f"iodyno: {said}")
 
 
-def report_of(form: Form, campaign: Path) -> tuple[Any, str]:
+def report_of(form: Form, verbose: bool, campaign: Path) -> tuple[Any, str]:
     """Return what is printed of a campaign in a form (blocks, values, rows), and what is said of the page, if one is written."""
     from iodyno.analysis.dataset import read_dataset
     from iodyno.analysis.function_study import FunctionStudy, study_functions
@@ -137,7 +139,7 @@ def report_of(form: Form, campaign: Path) -> tuple[Any, str]:
         shown = shown_of(summary, FunctionStudy())
         return (shown.values() if form == "json" else list(shown.rows())), ""
     functions = study_functions(dataset, shown_points(summary))
-    printed = list(shown_of(summary, functions).blocks())
+    printed = list(shown_of(summary, functions, verbose=verbose).blocks())
     if form != "text":
         return printed, ""
     try:
@@ -191,8 +193,8 @@ def _may_not_write(error: StoreError) -> bool:
     return isinstance(cause, OSError) and cause.errno in (errno.EROFS, errno.EACCES, errno.EPERM)
 
 
-def shown_of(summary: CampaignSummary, functions: FunctionStudy) -> Shown:
-    """Return what there is to show of a campaign."""
+def shown_of(summary: CampaignSummary, functions: FunctionStudy, *, verbose: bool = False) -> Shown:
+    """Return what there is to show of a campaign; `verbose`: all that can be said of it."""
     from iodyno.report.csv import outcome_rows
     from iodyno.report.function_section import contrast_sentences
     from iodyno.report.json import campaign
@@ -201,15 +203,15 @@ def shown_of(summary: CampaignSummary, functions: FunctionStudy) -> Shown:
 
     return Shown(
         blocks=lambda: report_blocks(
-            summary, contrast_sentences(functions, summary, void=void_costs(summary))
+            summary, contrast_sentences(functions, summary, void=void_costs(summary)), verbose=verbose
         ),
         values=lambda: campaign(summary),
         rows=lambda: outcome_rows(summary),
     )
 
 
-def show_finished(dataset: Dataset, form: Form) -> None:
-    """Prints the tables of a campaign that has just ended, and writes and names its page."""
+def show_finished(dataset: Dataset, form: Form, *, verbose: bool = False) -> None:
+    """Prints the answer and the tables of a campaign that has just ended, and writes and names its page."""
     from iodyno.analysis.function_study import study_functions
     from iodyno.analysis.summary import analyse
     from iodyno.analysis.trial_views import shown_points
@@ -217,6 +219,6 @@ def show_finished(dataset: Dataset, form: Form) -> None:
 
     summary = analyse(dataset)
     functions = study_functions(dataset, shown_points(summary))
-    show(shown_of(summary, functions), form)
+    show(shown_of(summary, functions, verbose=verbose), form)
     page = write_dataset(dataset, summary, dataset.folder / "report.html", functions)
     to_stderr(f"iodyno: report: {page}")

@@ -13,7 +13,7 @@ from iodyno.cli import design_options, storage_files, uperf
 from iodyno.cli.again import again as command_again
 from iodyno.cli.campaign_argument import complete_campaign
 from iodyno.cli.experiment_argument import experiment_argument, sensors
-from iodyno.cli.form import format_option
+from iodyno.cli.form import format_option, verbose_option
 from iodyno.cli.options import GroupedCommand
 from iodyno.cli.prove import asked_proof, proof_options
 from iodyno.cli.signals import named_when_stopped
@@ -64,6 +64,7 @@ if TYPE_CHECKING:
 @click.option("--watch", "watched", is_flag=True, help="Serve the live page of `iodyno watch` while it runs.")
 @sensors
 @click.option("--yes", is_flag=True, help="Do not ask before a long campaign.")
+@verbose_option
 @format_option()
 def command(
     file: str,
@@ -77,6 +78,7 @@ def command(
     watched: bool,
     sensors: SensorLevel | None,
     yes: bool,
+    verbose: bool,
     form: Form,
     **asked: Any,
 ) -> None:
@@ -171,7 +173,7 @@ def command(
             remove_targets=in_the_end,
         )
     with named_when_stopped(folder):
-        outcome = _shown(outcome, form, searched=experiment.search is not None)
+        outcome = _shown(outcome, form, searched=experiment.search is not None, verbose=verbose)
     due = outcome.finished + len(outcome.failed) if experiment.until else len(design.trials)
     raise_for(outcome, due, folder, again)
     if "search" in outcome.answers:
@@ -181,7 +183,7 @@ def command(
         raise_without_answer([goal_result(each) for each in stored], folder)
 
 
-def _shown(outcome: CampaignOutcome, form: Form, *, searched: bool) -> CampaignOutcome:
+def _shown(outcome: CampaignOutcome, form: Form, *, searched: bool, verbose: bool) -> CampaignOutcome:
     """Shows the report of what was measured, if anything was, and the campaign's folder on the last line; gives the outcome with
     the trials that are void among those that failed.
     """
@@ -197,7 +199,7 @@ def _shown(outcome: CampaignOutcome, form: Form, *, searched: bool) -> CampaignO
             if form != "json":
                 from iodyno.cli.report import show_finished
 
-                show_finished(dataset, form)
+                show_finished(dataset, form, verbose=verbose)
     finally:
         # Whatever becomes of the report, the trials are stored there.
         if form != "json":

@@ -15,6 +15,7 @@ from iodyno.analysis.summary import analyse
 from iodyno.core.quantity import counted
 from iodyno.core.warnings import WarningCode
 from iodyno.loads.base.report import load_of
+from iodyno.report.answer import answer
 from iodyno.report.finite_buffer import buffer_tables
 from iodyno.report.form import Block, block_text
 from iodyno.report.method import changes_note
@@ -42,29 +43,39 @@ def print_tables(folder: Path | str, file: TextIO | None = None) -> None:
 
 
 def show_tables(summary: CampaignSummary, file: TextIO | None = None, more: Sequence[Sentence] = ()) -> None:
-    """Prints a section per level, what can be said of them and `more`, and the warnings."""
+    """Prints the answer, a section per level, all else that can be said of them and `more`, and the warnings."""
     out = file or sys.stdout
     width = shutil.get_terminal_size().columns if out.isatty() else None
-    for block in report_blocks(summary, more):
+    for block in report_blocks(summary, more, verbose=True):
         out.write(block_text(block, width))
 
 
-def report_blocks(summary: CampaignSummary, more: Sequence[Sentence] = ()) -> Iterator[Block]:
-    """Yield the answer to what a campaign was to decide, its tables, what can be said of them and `more`, and the warnings."""
+def report_blocks(
+    summary: CampaignSummary, more: Sequence[Sentence] = (), *, verbose: bool = False
+) -> Iterator[Block]:
+    """Yield the answer, the tables of a campaign, and the warnings; `verbose`: all else that can be said, with `more`, and how it
+    was found.
+    """
     said = [*sentences(summary), *more]
-    answers = [sentence for sentence in said if sentence.about in _ASKED]
-    for sentence in answers:
-        yield sentence.text + ("\n" if sentence is answers[-1] else "")
+    asked = [sentence for sentence in said if sentence.about in _ASKED]
+    first = [*asked, *(each for each in answer(summary, said, ()).first if each not in asked)]
+    for sentence in first:
+        yield sentence.text + ("\n" if sentence is first[-1] else "")
     yield from load_tables(summary)
     yield from buffer_tables(summary)
     yield from placement_tables(summary)
-    load = load_of(summary)
-    yield f"{_interval_note(summary)}{load.note} {tier_note(summary)}\n"
-    for sentence in said:
-        if sentence.about not in _ASKED:
-            yield sentence.text
+    load, others = load_of(summary), [sentence for sentence in said if sentence not in first]
     yield from load.remarks(summary)
-    yield observer_note(summary)
+    note = f"{_interval_note(summary, verbose)}{load.note}"
+    if verbose:
+        yield f"{note} {tier_note(summary)}\n"
+        for sentence in others:
+            yield sentence.text
+        yield observer_note(summary)
+    else:
+        yield note
+        more_found = f"{counted(len(others), 'more finding')}, and how" if others else "How"
+        yield f"{more_found} they were found, with -v and on the page."
     groups = [each for group in grouped(summary) for each in _with_reasons(group)]
     lost = list(lost_trials(summary))
     if groups or lost:
@@ -79,12 +90,12 @@ def report_blocks(summary: CampaignSummary, more: Sequence[Sentence] = ()) -> It
         )
 
 
-def _interval_note(summary: CampaignSummary) -> str:
-    """State the basis of the intervals of the tables."""
+def _interval_note(summary: CampaignSummary, verbose: bool) -> str:
+    """State the basis of the intervals of the tables; `verbose`: and what changes are judged by."""
     trials = [point.finished for point in summary.points if point.finished]
     if max(trials, default=1) > 1:
         one = "; where a point has one trial, over batches within it" if min(trials) == 1 else ""
-        changes = changes_note(summary)
+        changes = changes_note(summary) if verbose else ""
         judged = f" Changes are judged {changes}." if changes else ""
         return f"± is half the 95 % interval over trials{one}.{judged}"
     return "± is half the 95 % interval over batches within the one trial of a point."

@@ -66,14 +66,12 @@ def report_blocks(
     yield from placement_tables(summary)
     load, others = load_of(summary), [sentence for sentence in said if sentence not in first]
     yield from load.remarks(summary)
-    note = f"{_interval_note(summary, verbose)}{load.note}"
+    yield f"{_interval_note(summary, verbose)}{load.note} {tier_note(summary)}" + ("\n" if verbose else "")
     if verbose:
-        yield f"{note} {tier_note(summary)}\n"
         for sentence in others:
             yield sentence.text
         yield observer_note(summary)
     else:
-        yield note
         more_found = f"{counted(len(others), 'more finding')}, and how" if others else "How"
         yield f"{more_found} they were found, with -v and on the page."
     groups = [each for group in grouped(summary) for each in _with_reasons(group)]

@@ -271,7 +271,8 @@ def _hidden(summary: CampaignSummary, found: Sequence[MapFindings]) -> list[Sent
 
 def tiles(summary: CampaignSummary) -> list[Tile]:
     """The ends of the range of rate and cost; of a search what was found, and rate and cost there."""
-    layout, found = layout_of(summary), [Tile(*each) for each in search_answers(summary)]
+    layout = layout_of(summary)
+    found = [Tile(what, value, "", "", rests_on) for what, value, rests_on in search_answers(summary)]
     if summary.search is not None:
         summary = answering(summary)
     for end in load_of(summary).ends(summary):

@@ -34,8 +34,8 @@ def search_sentences(summary: CampaignSummary) -> list[str]:
     ]
 
 
-def search_answers(summary: CampaignSummary) -> list[tuple[str, str, str, str, str]]:
-    """For each goal at each point that was searched: what was found, value, unit, interval and place, for the first screen."""
+def search_answers(summary: CampaignSummary) -> list[tuple[str, str, str]]:
+    """Return for each goal at each point that was searched what was looked for, what was found, and what that rests on."""
     spec = summary.search
     if spec is None:
         return []
@@ -54,7 +54,7 @@ def search_answers(summary: CampaignSummary) -> list[tuple[str, str, str, str, s
         elif lower:
             rests_on = bounds_text(spec, one, summary.load_trials.get(one.point, ()))
         place = ", ".join(filter(None, (_place(summary, one) if several else "", rests_on)))
-        found.append((f"Largest {spec.factor} with {one.goal}", value, "", "", place))
+        found.append((f"Largest {spec.factor} with {one.goal}", value, place))
     return found
 
 

@@ -285,7 +285,7 @@ def test_a_step_of_the_wall_clock_moves_no_time_that_is_shown(
     monkeypatch.setattr(time, "time_ns", lambda: now_ns() + step_ns)
     tell_trial(feed, 1, intervals=2, pace=lambda _: None, end=False)
     board = Board(tmp_path / "c")
-    until(lambda: (board.refresh(), len(board.samples) == 4)[1])
+    until(lambda: (board.refresh(), (len(board.trials), len(board.samples)) == (2, 4))[1])
     first, second = board.trial_list()
     assert abs(second["start_s"] - first["start_s"]) < 60
     left_ns = board.left_ns()

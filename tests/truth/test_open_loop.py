@@ -118,6 +118,9 @@ def test_both_ends_of_a_simulated_open_loop_move_what_its_operations_carry(tmp_p
         (found["client.cpu_ns_per_kib"] or 0.0) * (found["goodput_bits_per_s"] or 0.0) / 8192 / 10_000,
         rel=0.05,
     )
+    # Each host has a CPU of its own.
+    of_ends = [found[f"{host}.cpu_ns_per_operation"] or 0.0 for host in ("client", "server")]
+    assert found["total_cpu_ns_per_operation"] == pytest.approx(sum(of_ends))
 
 
 def test_no_load_of_simulated_hosts_is_beyond_their_cpus(tmp_path: Path) -> None:

@@ -33,6 +33,7 @@ from iodyno.report.plain_numbers import Row, Value, figure_rows, table_rows
 from iodyno.report.sentences import factor_of, sentences
 from iodyno.report.tables import outcome_table, source_tables
 from iodyno.report.verdicts import verdict_note, verdict_table, verdict_values
+from iodyno.report.void import is_void
 
 
 def void_at(*places: int) -> CampaignSummary:
@@ -149,8 +150,10 @@ def test_what_is_measured_right_now_has_the_mark(tmp_path: Path, steal: float) -
     header = json.loads((folder / "campaign.json").read_text())
     header["experiment"]["windows"] = {"measured_ns": 10_000_000_000}
     (folder / "campaign.json").write_text(json.dumps(header))
-    rows = {line.split()[0]: line for line in headline_lines(headline(analyse(read_dataset(folder)), "c"))}
+    summary = analyse(read_dataset(folder))
+    rows = {line.split()[0]: line for line in headline_lines(headline(summary, "c"))}
     assert ("?" in rows["Sender"]) == (steal > 0)
+    assert is_void(summary.points[0], "total_cpu_ns_per_kib") == (steal > 0)
     assert "?" not in rows["Throughput"]
 
 

@@ -166,6 +166,28 @@ def cpu_time(trial: Trial, name: str, basis: CostBasis, unit: Unit = "KiB", *cla
     return kept[2]
 
 
+def together(trial: Trial, costs: Mapping[str, Measured]) -> Measured:
+    """Sum of the costs of hosts per the same unit, each on CPUs of its own."""
+    lacking = next((found.missing for found in costs.values() if found.value is None), None)
+    places = [(host.machine, cpu) for host in trial.hosts.values() for cpu in host.cpus]
+    if lacking is None and len(set(places)) < len(places):
+        lacking = "hosts use the same CPUs: the cost of each is that of all"
+    if lacking:
+        return missing(lacking)
+    each = list(costs.values())
+    alike = len({len(found.intervals) for found in each}) == 1
+    return Measured(
+        sum(found.value or 0.0 for found in each),
+        tuple(map(sum, zip(*(found.intervals for found in each), strict=True))) if alike else (),
+        note=f"total CPU time: sum of {' and '.join(costs)}",
+        assumptions=tuple(dict.fromkeys(text for found in each for text in found.assumptions)),
+        sampling_error=math.hypot(*(found.sampling_error for found in each)),
+        # Hosts of one machine have one idle machine: its errors may have one direction.
+        shared_error=sum(found.shared_error for found in each),
+        resolution=sum(found.resolution for found in each),
+    )
+
+
 def _cpu_time(trial: Trial, name: str, basis: CostBasis, unit: Unit, classes: tuple[str, ...]) -> Measured:
     host, accounting = trial.hosts[name], basis.accounting
     found = cpu_classes.spent(host, accounting.tier)

@@ -126,6 +126,24 @@ OF_TRIAL: Mapping[str, Callable[[Trial], Measured]] = {
     "observer_cost_ratio": observer.costliest_cost_ratio,
 }
 
+
+def _total(trial: Trial, basis: CostBasis, *, unit: Unit, name: str) -> Measured:
+    """CPU time of both ends per unit; of an end that has several hosts, of all of them."""
+    inside = {host for group in trial.groups.values() for host in group}
+    ends = [*trial.groups, *(host for host in trial.hosts if host not in inside | {*trial.groups})]
+    each = [
+        cost.cpu_time(trial, end, basis, unit) if end in trial.hosts else _of_member(trial, end, name, basis)
+        for end in ends
+    ]
+    return cost.together(trial, dict(zip(ends, each, strict=True)))
+
+
+OF_ALL_HOSTS: Mapping[str, Callable[[Trial, CostBasis], Measured]] = {
+    "total_cpu_ns_per_kib": partial(_total, unit="KiB", name="cpu_ns_per_kib"),
+    "total_cpu_ns_per_operation": partial(_total, unit="operation", name="cpu_ns_per_operation"),
+}
+"""Costs of a trial between hosts, of all of them."""
+
 OF_SEVERAL_HOSTS: Mapping[str, Callable[[Trial], Measured]] = {
     "fairness": fairness.fairness,
     "slowest_client_ratio": fairness.slowest_ratio,
@@ -283,6 +301,7 @@ def _measure(trial: Trial, basis: CostBasis) -> dict[str, Measured]:
         return _measure_disks(trial, basis)
     others = not_of(trial.kind)
     found = {name: measure_one(trial) for name, measure_one in OF_TRIAL.items() if name not in others}
+    found |= {name: measure_one(trial, basis) for name, measure_one in OF_ALL_HOSTS.items()}
     for host in trial.hosts:
         found |= {f"{host}.{name}": measure_one(trial, host, basis) for name, measure_one in OF_HOST.items()}
     if trial.groups:
@@ -306,10 +325,10 @@ def measure_named(trial: Trial, outcome: str, basis: CostBasis) -> Measured:
     of_trial, of_host = (OF_DISK_TRIAL, OF_DISK_HOST) if trial.clients else (OF_TRIAL, OF_HOST)
     if trial.groups and name in (OF_MEMBER if host else OF_SEVERAL):
         return _of_member(trial, host, name, basis) if host else OF_SEVERAL_HOSTS[name](trial)
-    if name not in (of_host if host else of_trial):
+    if name not in (of_host if host else {*of_trial, *(() if trial.clients else OF_ALL_HOSTS)}):
         return missing(f"a load of this kind has no {outcome}")
     if not host:
-        return of_trial[name](trial)
+        return OF_ALL_HOSTS[name](trial, basis) if name in OF_ALL_HOSTS else of_trial[name](trial)
     if host in trial.hosts:
         return of_host[name](trial, host, basis)
     if trial.groups:

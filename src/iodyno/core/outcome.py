@@ -119,6 +119,15 @@ OUTCOMES: Mapping[str, OutcomeKind] = {
             per_host=True,
             better="lower",
         ),
+        *(
+            OutcomeKind(
+                f"total_cpu_ns_per_{per}",
+                f"ns/{unit}",
+                f"cpu_ns_per_{per} of both ends together.",
+                better="lower",
+            )
+            for per, unit in (("kib", "KiB"), ("operation", "operation"))
+        ),
         OutcomeKind(
             "cpu_ns_per_packet",
             "ns/packet",

@@ -161,7 +161,8 @@ def hosts_of(summary: CampaignSummary) -> str:
     """Return `, client -> server (2 namespaces of this machine)`; nothing where this machine is the only host."""
     names = [host.name for host in summary.shown_hosts]
     (access, *others) = dict.fromkeys(host.access for host in summary.shown_hosts)
-    if access == "local" and not others:
+    fallback = any(warning.code is WarningCode.LOOPBACK_FALLBACK for warning in summary.warnings)
+    if fallback or (access == "local" and not others):
         return ", over the loopback of this machine" if len(names) > 1 else ""
     several = groups_of(summary.workload)
     count = sum(len(several.get(host.name, (host.name,))) for host in summary.shown_hosts)
@@ -239,7 +240,9 @@ def _warning(summary: CampaignSummary) -> str:
     # Which of them says nothing here.
     of = f" ({trials} of {groups[0].trials} trials)" if trials and groups[0].trials > 1 else ""
     more = f"; {len(groups) - 1} more with -v" if len(groups) > 1 else ""
-    return shortened(first.text if trials else first.line) + of + more
+    # Of all hosts it needs no names.
+    everywhere = first.where == ", ".join(f"host {host.name}" for host in summary.shown_hosts)
+    return shortened(first.text if trials or everywhere else first.line) + of + more
 
 
 def shortened(text: str) -> str:

@@ -22,9 +22,11 @@ def void(point: PointSummary, host: str) -> bool:
 
 
 def is_void(point: PointSummary, outcome: str) -> bool:
-    """Tell whether the outcome, with its host, is a cost of which nothing is claimed at the point."""
+    """Tell whether the outcome is a cost of which nothing is claimed at the point; one of both ends is, where that of one is."""
     host, _, name = outcome.rpartition(".")
-    return bool(host) and name in OUTCOMES and OUTCOMES[name].unit in _COSTS and void(point, host)
+    if name not in OUTCOMES or OUTCOMES[name].unit not in _COSTS:
+        return False
+    return void(point, host) if host else any(warning.code == "cost_void" for warning in point.warnings)
 
 
 def points_not_void(summary: CampaignSummary, host: str) -> tuple[PointSummary, ...]:

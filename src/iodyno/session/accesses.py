@@ -165,7 +165,7 @@ async def _open_netns(hosts: OpenHosts, specs: Sequence[HostSpec], cpus: Cpus) -
         hosts.warnings.append(
             Warning(
                 WarningCode.LOOPBACK_FALLBACK,
-                f"no namespaces were made, because {refused}; the data goes over the loopback device instead. That changes:"
+                f"no namespaces: {refused}; the data goes over the loopback device instead. That changes:"
                 " no Ethernet device and its segment sizes (the loopback takes 64 KiB at a time), the receiver's protocol"
                 " work runs on the sender's CPU, the counters of devices and of TCP are those of the whole machine",
                 ", ".join(f"host {spec.name}" for spec in specs),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from iodyno.analysis.outcomes import OF_HOST, OF_TRIAL, named_hosts
+from iodyno.analysis.outcomes import OF_ALL_HOSTS, OF_HOST, OF_TRIAL, named_hosts
 from iodyno.core.outcome import OF_BYSTANDER, OF_MEMBER, OF_SEVERAL
 from iodyno.loads.base.kinds import part
 
@@ -46,7 +46,7 @@ class Load:
             for name in OF_BYSTANDER
             if name not in load_of(workload).others
         )
-        of_trial = (name for name in OF_TRIAL if name not in self.others)
+        of_trial = (name for name in (*OF_TRIAL, *OF_ALL_HOSTS) if name not in self.others)
         return [*of_trial, *(OF_SEVERAL if groups else ()), *of_hosts, *of_members, *of_bystanders]
 
     def usual(self, hosts: Sequence[str]) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from iodyno.analysis.results import CampaignSummary, PointSummary, TrialSummary
 from iodyno.core.outcome import Estimate
 from iodyno.core.quantity import show as quantity_text
+from iodyno.core.warnings import WarningCode
 from iodyno.loads.base.report import End, Load, Row
 from iodyno.report import method, sentences, tables
 from iodyno.report.cost_words import COSTS, cost_outcome, subject
@@ -57,7 +58,9 @@ class StreamLoad(Load):
         return rows + self._costs(summary, "goodput_bits_per_s", "cpu_ns_per_kib", _KIB_BITS)
 
     def _costs(self, summary: CampaignSummary, rate: str, cost: str, unit: float = 1.0) -> list[Row]:
-        """Return a row for each end with its cost, and how alike clients were where there are several."""
+        """Return a row for each end with its cost, one for both where work of one is charged to the other, and how alike clients
+        were where there are several.
+        """
         # Of several clients the rate is that of all, and the cost that of one.
         several = "fairness" in summary.asked
         way = (summary.workload.get("settings") or {}).get("direction", "forward")
@@ -68,6 +71,9 @@ class StreamLoad(Load):
             for host in summary.shown_hosts
             if f"{host.name}.{cost}" in summary.asked
         ]
+        mixed = any(warning.code is WarningCode.RECEIVE_ON_SENDER for warning in summary.warnings)
+        if mixed and rows:
+            rows = [Row("Both ends", [("", f"total_{cost}")], rate, unit)]
         return rows + ([Row("Fairness", _FAIRNESS)] if several else [])
 
     def described(self, summary: CampaignSummary) -> str:

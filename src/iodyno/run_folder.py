@@ -39,7 +39,7 @@ def folder(kind: str) -> Path:
         raise AccessError(
             f"{wrong}: what others note there is not trusted",
             where=str(path),
-            advice="look who made it and why, and remove it; the next lab makes it anew",
+            advice="look who made it and why, and remove it; the next run makes it anew",
         )
     return made
 

@@ -157,7 +157,7 @@ def test_a_step_of_the_wall_clock_is_said_once_of_the_trial_that_it_fell_into(
     ]
     ((order, text),) = told
     assert order == min(manifest["order"] for manifest in manifests(folder))
-    assert "the lab's wall clock was set back by 3600.0 s" in text
+    assert "iodyno's wall clock was set back by 3600.0 s" in text
     begun = [datetime.fromisoformat(manifest["started_wall"]) for manifest in manifests(folder)]
     assert begun == sorted(begun) and begun[-1] - begun[0] < timedelta(minutes=30)
 

@@ -119,7 +119,7 @@ def test_facts_of_a_path_have_titles_and_words() -> None:
         "unheard_of": 3,
     }
     assert path_rows(path, "198.18.0.1") == [
-        ("Path", "a volume that the lab made"),
+        ("Path", "a volume that iodyno made"),
         ("A block device", "no"),
         ("Time to make it", "0.156 s"),
         ("Network namespace of the server", "iodyno-nbd"),

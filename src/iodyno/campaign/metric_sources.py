@@ -370,7 +370,7 @@ async def _offset(source: MetricSource) -> Offset:
     (place,) = source.place
     if place.startswith("/"):
         low, high = _lab_clock()
-        return Offset(low - source.clock_error_ns, high + source.clock_error_ns, "the lab's own clock")
+        return Offset(low - source.clock_error_ns, high + source.clock_error_ns, "iodyno's own clock")
     before_ns = time.monotonic_ns()
     if source.reader == "csv":
         _, date = await _in_thread(_get, place, source.timeout_ns, "HEAD")

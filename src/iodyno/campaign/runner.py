@@ -495,7 +495,7 @@ class _Campaign:
             how = f"{'forward' if step_ns > 0 else 'back'} by {abs(step_ns) / 1e9:.1f} s"
             account.warning(
                 WarningCode.CLOCK_STEPPED,
-                f"the lab's wall clock was set {how} in this trial or since the one before: the times at which trials"
+                f"iodyno's wall clock was set {how} in this trial or since the one before: the times at which trials"
                 " started go on from what it was before",
                 "lab",
             )

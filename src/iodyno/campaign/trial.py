@@ -372,7 +372,7 @@ def _check_clocks(account: Account, before: Mapping[str, ClockFit], after: Mappi
         if moved_ns > allowed_ns:
             account.warning(
                 WarningCode.CLOCK_STEPPED,
-                f"the host's clock moved by {moved_ns / 1e3:.0f} us against the lab's during the trial,"
+                f"the host's clock moved by {moved_ns / 1e3:.0f} us against iodyno's during the trial,"
                 f" more than the {allowed_ns / 1e3:.0f} us that errors and drift explain",
                 f"host {host}",
             )

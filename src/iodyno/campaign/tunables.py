@@ -21,9 +21,7 @@ from iodyno.hosts.guard import Guard, GuardLostError
 if TYPE_CHECKING:
     from iodyno.hosts.tunables.host import HostTunables, Setting
 
-_LOST = (
-    "look whether something on the host ends processes; what was set is restored by the next start of a lab"
-)
+_LOST = "look whether something on the host ends processes; what was set is restored by the next run"
 
 
 def _lost(error: GuardLostError, and_so: str = "") -> dict[str, str]:
@@ -32,7 +30,7 @@ def _lost(error: GuardLostError, and_so: str = "") -> dict[str, str]:
     where, advice = f"host {error.host}", _LOST
     if error.tunable:
         what = f"the guard of its settings was lost{and_so} when {error.tunable} was set: {error}"
-        advice = f"leave out {error.tunable} or that level: it may have cut the way between lab and host; or {_LOST}"
+        advice = f"leave out {error.tunable} or that level: it may have cut the way between iodyno and host; or {_LOST}"
     return {"what": what, "where": where, "advice": advice}
 
 
@@ -259,10 +257,10 @@ class TestbedTunables:
 
     def _note_leftovers(self, name: str, found: Mapping[str, list[str]]) -> None:
         if found["done"]:
-            text = f"a lab that is gone had left settings, which are restored now: {', '.join(found['done'])}"
+            text = f"a run that is gone had left settings, which are restored now: {', '.join(found['done'])}"
             self.warnings.append(Warning(WarningCode.TUNABLE_LEFT, text, f"host {name}"))
         if found["failed"]:
-            text = f"a lab that is gone had left settings, which cannot be restored: {', '.join(found['failed'])}"
+            text = f"a run that is gone had left settings, which cannot be restored: {', '.join(found['failed'])}"
             self.warnings.append(Warning(WarningCode.TUNABLE_NOT_RESTORED, text, f"host {name}"))
 
 

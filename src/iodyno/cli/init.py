@@ -18,7 +18,7 @@ STARTER = """\
 name: my-experiment
 question: What does a transmitted KByte cost in CPU, and how does that change with the message size?
 
-# How the lab reaches each host:
+# How iodyno reaches each host:
 #   local      this machine, over loopback
 #   netns      two network namespaces of this machine, joined by a virtual link (needs root)
 #   ssh        another machine: {access: ssh, to: user@host}

@@ -56,7 +56,7 @@ COMMANDS = (
         "tunables", "iodyno.cli.tunables:command", "Show what of a host can be set, and where it is at."
     ),
     CommandEntry(
-        "restore", "iodyno.cli.restore:command", "Restore what a lab that is gone left set on a host."
+        "restore", "iodyno.cli.restore:command", "Restore what a run that is gone left set on a host."
     ),
     CommandEntry("studies", "iodyno.cli.studies:command", "List the experiments and examples that ship."),
     CommandEntry("schema", "iodyno.cli.schema:command", "Print the JSON Schema of an experiment file."),

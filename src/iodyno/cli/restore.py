@@ -19,11 +19,11 @@ _FAILED = "see what the kernel said, and try again; a restart of the machine for
 @click.option("--host", default="local", show_default=True, help="local, or [USER@]HOST[:PORT].")
 @format_option()
 def command(host: str, form: Form) -> None:
-    """Restore what a lab that is gone has left set on a host, and remove what it has left on this one.
+    """Restore what a run that is gone has left set on a host, and remove what it has left on this one.
 
-    Seldom needed: a guard on the host restores when its lab ends, however it ends; and if the guard is killed too, the
-    next agent that starts there does it. What a lab that still runs has set is left alone. Volumes and network namespaces
-    are on the lab's own machine, and are removed there; the next lab that makes any does it, too.
+    Seldom needed: a guard on the host restores when its run ends, however it ends; and if the guard is killed too, the
+    next agent that starts there does it. What a run that goes on has set is left alone. Volumes and network namespaces
+    are on iodyno's own machine, and are removed there; the next run that makes any does it, too.
 
     \b
     Examples:

@@ -28,7 +28,7 @@ network, the way to the lab says more: it may have no default route.
 @click.option(
     "--device",
     metavar="NAME",
-    help="Network device (default: that of the default route; elsewhere that of the way to the lab).",
+    help="Network device (default: that of the default route; elsewhere that of the way to iodyno).",
 )
 @click.option(
     "--disk",

@@ -140,7 +140,7 @@ ACCESSES: Mapping[str, AccessKind] = {
         AccessKind("local", "This machine as it is; two such hosts talk over loopback."),
         AccessKind(
             "netns",
-            "A network namespace on this machine, made and removed by the lab; needs root.",
+            "A network namespace on this machine, made and removed by iodyno; needs root.",
             (
                 AccessOption(
                     "link_mtu", "count", "MTU of the link between the namespaces.", low=1280, high=65_535
@@ -212,7 +212,7 @@ ACCESSES: Mapping[str, AccessKind] = {
         ),
         AccessKind(
             "srun",
-            "A node of Slurm, by `srun`: a step of the job that the lab or `job` is, else a job of its own.",
+            "A node of Slurm, by `srun`: a step of the job that iodyno or `job` is, else a job of its own.",
             (
                 AccessOption("node", "word", "Its name.", default=HOST_NAME),
                 AccessOption("partition", "word", "Partition to ask."),

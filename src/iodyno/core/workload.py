@@ -129,7 +129,7 @@ _DATAGRAMS = (
 _PATH = Parameter(
     "path",
     "word",
-    "What is between the two hosts, made by the lab; left out: what their access says.",
+    "What is between the two hosts, made by iodyno; left out: what their access says.",
     words=tuple(PATHS),
 )
 

@@ -140,7 +140,7 @@ def _cpu(case: _Case) -> tuple[Perturbation, ...] | str:
 def _quota(case: _Case) -> tuple[Perturbation, ...] | str:
     found = case.number(case.quota) or case.foreign("cpu_limit")
     if found is None:
-        return "the quota is not the lab's: `prove: foreign` lets it be changed where it can be restored"
+        return "the quota is not iodyno's: `prove: foreign` lets it be changed where it can be restored"
     return case.scaled(found, 1.25), case.scaled(found, 0.8)
 
 
@@ -156,14 +156,16 @@ def _generator(case: _Case) -> tuple[Perturbation, ...] | str:
 def _lock(case: _Case) -> tuple[Perturbation, ...] | str:
     connections = int(case.settings.get("connections", 1))
     if case.settings.get("serialised") is not True or connections < 2:
-        return "the lock is not the lab's: no setting takes it away"
+        return "the lock is not iodyno's: no setting takes it away"
     return (Perturbation(case.limiter, "relax", "serialised", True, False, float(connections)),)
 
 
 def _link(case: _Case) -> tuple[Perturbation, ...] | str:
     found = case.number("link_rate") or case.foreign("shaper_rate")
     if found is None:
-        return "the lab does not shape this link: set link_rate on a path of its own, or ask for `prove: foreign`"
+        return (
+            "iodyno does not shape this link: set link_rate on a path of its own, or ask for `prove: foreign`"
+        )
     return case.scaled(found, 1.25), case.scaled(found, 0.8)
 
 
@@ -177,7 +179,7 @@ def _pacing(case: _Case) -> tuple[Perturbation, ...] | str:
 def _queue(case: _Case) -> tuple[Perturbation, ...] | str:
     found = case.number("link_queue")
     if found is None:
-        return "no queue of the lab's is on the path: set link_queue on a path of its own to have it tested"
+        return "no queue of iodyno's is on the path: set link_queue on a path of its own to have it tested"
     return (case.scaled(found, 4.0),)
 
 
@@ -187,7 +189,7 @@ def _loss(case: _Case) -> tuple[Perturbation, ...] | str:
     if case.settings.get("transport") != "udp" or case.number("link_queue") is not None:
         return _queue(case)
     if found is None:
-        return "no queue of the lab's is on the way: set receive_buffer, or link_queue on a path of its own, to have it tested"
+        return "no queue of iodyno's is on the way: set receive_buffer, or link_queue on a path of its own, to have it tested"
     return (case.scaled(found, 4.0),)
 
 
@@ -218,7 +220,7 @@ def _connections(case: _Case) -> tuple[Perturbation, ...] | str:
 def _disk(case: _Case) -> tuple[Perturbation, ...] | str:
     """The device as the lab or somebody else has throttled it, faster and slower; else throttled to less than it could do."""
     if not case.alone:
-        return "no setting of the lab changes that resource"
+        return "no setting of iodyno changes that resource"
     found = case.number("device_limit") or case.foreign("disk_limit")
     if found is not None:
         return case.scaled(found, 1.25), case.scaled(found, 0.8)
@@ -323,7 +325,7 @@ def changes(
     """
     make = _CHANGES.get(limiter.rpartition(".")[2])
     if make is None:
-        return "no setting of the lab changes that resource"
+        return "no setting of iodyno changes that resource"
     return make(_Case(limiter, settings, sends, cpus, alone, device_per_s, service_ns, there or {}))
 
 

@@ -92,13 +92,13 @@ def _host_section(access: AccessKind) -> type[Section]:
     fields: dict[str, Any] = {
         "access": (
             Annotated[str, one_word_of((access.name,))],
-            Field(description=f"How the lab reaches the host. {access.help}"),
+            Field(description=f"How iodyno reaches the host. {access.help}"),
         ),
         "cpus": (
             Annotated[Any, CPUS],
             Field(
                 [],
-                description="CPUs to use there, or those of the device's NUMA node or another, with its memory; left out: the lab"
+                description="CPUs to use there, or those of the device's NUMA node or another, with its memory; left out: iodyno"
                 " chooses.",
             ),
         ),

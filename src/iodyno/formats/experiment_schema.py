@@ -71,7 +71,7 @@ def experiment_schema() -> Json:
             "type": "object",
             "required": ["access"],
             "properties": {
-                "access": {"enum": list(HOST_SECTIONS), "description": "How the lab reaches the host."}
+                "access": {"enum": list(HOST_SECTIONS), "description": "How iodyno reaches the host."}
             },
             "allOf": chosen,
         }

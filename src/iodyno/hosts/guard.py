@@ -68,7 +68,7 @@ async def restore_here(program: AgentProgram) -> None:
             await restoring.wait()
     except TimeoutError:
         raise AccessError(
-            f"what a lab left set is not restored within {_RESTORING_S:g} s",
+            f"what a run left set is not restored within {_RESTORING_S:g} s",
             where=str(_JOURNALS_HERE),
             advice="iodyno restore",
         ) from None
@@ -151,7 +151,7 @@ class Guard:
                 raise AccessError(
                     f"its settings are held by {answer['owner']}",
                     where=f"host {self.name}",
-                    advice="wait until that one has ended: two labs that turn the same tunables would measure nothing",
+                    advice="wait until that one has ended: two runs that turn the same tunables would measure nothing",
                 )
             await asyncio.sleep(0.2)
 

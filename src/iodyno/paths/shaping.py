@@ -24,7 +24,7 @@ from iodyno.paths import delay
 from iodyno.paths.command import answer_of
 from iodyno.paths.veth import NamespacePath, receive_on
 
-NO_PATH = "link_rate, link_queue and link_delay need a path that the lab makes, and there is none"
+NO_PATH = "link_rate, link_queue and link_delay need a path that iodyno makes, and there is none"
 ADVICE = "give both hosts access: netns, as root; or leave the link as it is"
 
 _SETTINGS = ("link_rate", "link_queue", "link_delay", "link_frames", "link_burst")

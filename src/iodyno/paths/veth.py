@@ -192,13 +192,13 @@ def may_make_namespaces() -> str | None:
     for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines():
         # CAP_SYS_ADMIN (21) for the namespace and its mount, CAP_NET_ADMIN (12) for what is in it.
         if line.startswith("CapEff:") and (~int(line.split()[1], 16) & (1 << 21 | 1 << 12)):
-            return "the lab does not run as root (it lacks CAP_SYS_ADMIN or CAP_NET_ADMIN)"
+            return "iodyno does not run as root (it lacks CAP_SYS_ADMIN or CAP_NET_ADMIN)"
     try:
         subprocess.run(["ip", "-V"], capture_output=True, check=True)
     except (OSError, subprocess.CalledProcessError):
         return "there is no `ip` command (Debian: apt-get install iproute2)"
     if not _own_mounts():
-        return "the lab runs as root of a user namespace only, whose mounts are another one's (unshare -m has its own)"
+        return "iodyno runs as root of a user namespace only, whose mounts are another one's (unshare -m has its own)"
     if _FOLDER.is_dir() and not os.access(_FOLDER, os.W_OK):
         return f"{_FOLDER} cannot be written"
     return None

@@ -81,11 +81,11 @@ def _of_source(metrics: Sequence[MetricSummary]) -> str:
         error_ns, offset_ns = max(clock["error_ns"] for clock in first.clocks), first.clocks[-1]["offset_ns"]
         where = "ahead of" if offset_ns >= 0 else "behind"
         return (
-            f"{text}, its clock {quantity(abs(offset_ns), 'ns')} {where} the lab's, known to"
+            f"{text}, its clock {quantity(abs(offset_ns), 'ns')} {where} iodyno's, known to"
             f" {quantity(error_ns, 'ns')} by {first.clocks[-1]['by']}"
         )
     within_ns = max(one.within_ns for one in metrics)
-    return f"{text} by the lab, each value of a time known to {quantity(within_ns / 2, 'ns')}"
+    return f"{text} by iodyno, each value of a time known to {quantity(within_ns / 2, 'ns')}"
 
 
 def _start_skew(summary: CampaignSummary) -> str:

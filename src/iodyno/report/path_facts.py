@@ -32,7 +32,7 @@ _KINDS = {
     "unlinked": "none: a network namespace without a link",
     "relay": "a relay in user space between two tap devices",
     "loopback": "the loopback device",
-    "volume": "a volume that the lab made",
+    "volume": "a volume that iodyno made",
     "sandbox": "the network of a sandbox",
     "guest": "the network of a guest",
 }

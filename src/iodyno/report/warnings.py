@@ -19,7 +19,7 @@ TITLES: dict[WarningCode, str] = {
     WarningCode.FOREIGN_OUTPUT: "Foreign output on the access",
     WarningCode.HOST_CHANGED: "Host changed",
     WarningCode.HOST_LEFT_OUT: "Host left out",
-    WarningCode.TUNABLE_LEFT: "Settings of an earlier lab restored",
+    WarningCode.TUNABLE_LEFT: "Settings of an earlier run restored",
     WarningCode.TUNABLE_NOT_OBTAINED: "Tunable not obtained",
     WarningCode.TUNABLE_CHANGED: "Tunable changed during a trial",
     WarningCode.TUNABLE_NOT_RESTORED: "Tunable not restored",

@@ -85,7 +85,7 @@ def expected_build() -> str:
     if build := _noted(path)[0]:
         return build
     raise AccessError(
-        "the lab does not know which build of the agent is its own",
+        "iodyno does not know which build of the agent is its own",
         where=str(path),
         advice=INSTALL_AGAIN,
     )

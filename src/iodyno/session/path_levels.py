@@ -57,7 +57,7 @@ async def open_path(
     """Opens both hosts with the level between them. Raises AccessError and ExperimentError."""
     if elsewhere := [spec.name for spec in specs.values() if spec.access not in _HERE]:
         raise ExperimentError(
-            f"path is made on the lab's machine, but host {elsewhere[0]} is reached by {specs[elsewhere[0]].access}",
+            f"path is made on iodyno's machine, but host {elsewhere[0]} is reached by {specs[elsewhere[0]].access}",
             where=f"hosts.{elsewhere[0]}",
             advice="give both hosts access: netns, or leave path out",
         )

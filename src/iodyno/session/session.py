@@ -255,14 +255,14 @@ class Session:
         where = f"host {self.name}"
         if hello["wire_version"] != wire.WIRE_VERSION:
             raise AccessError(
-                f"the agent speaks version {hello['wire_version']} of the wire, the lab {wire.WIRE_VERSION}",
+                f"the agent speaks version {hello['wire_version']} of the wire, iodyno {wire.WIRE_VERSION}",
                 where=where,
                 advice=INSTALL_AGAIN,
             )
         if hello["build_hash"] != program.build_hash:
             raise AccessError(
                 f"the agent was built from other sources: its build is {hello['build_hash']},"
-                f" the lab's is {program.build_hash}",
+                f" iodyno's is {program.build_hash}",
                 where=where,
                 advice=INSTALL_AGAIN,
             )
@@ -345,7 +345,7 @@ class Session:
         return self.failure(
             "protocol",
             f"said {said} where {due} was due",
-            "report this: lab and agent misunderstand each other",
+            "report this: iodyno and agent misunderstand each other",
         )
 
     def _late(self, what: str, timeout_s: float) -> TrialError:

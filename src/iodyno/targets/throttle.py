@@ -23,7 +23,7 @@ _VERSION_1 = ("read", "write")
 def unavailable() -> str | None:
     """Why no device can be throttled here; None: it can."""
     if os.geteuid() != 0:
-        return "the lab does not run as root"
+        return "iodyno does not run as root"
     return None if _version() else "the kernel has no control groups that throttle devices (blkio, io)"
 
 

@@ -90,7 +90,7 @@ def _campaign(board: Board) -> Iterator[Metric]:
         outside.add_metric([each["name"], each["source"], each["unit"]], each["value"])
     yield outside
     if board.lag_s is not None:
-        text = "From the arrival of a record at the lab to its arrival here, less that of the line that came soonest."
+        text = "From the arrival of a record at iodyno to its arrival here, less that of the line that came soonest."
         yield GaugeMetricFamily("iodyno_lag_seconds", text, board.lag_s, unit="seconds")
     if board.current and (running := board.trials[board.current]):
         point = {"trial": running["trial"], "point": running["point"], "levels": running["label"]}

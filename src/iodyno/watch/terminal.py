@@ -39,7 +39,7 @@ _DECADES = (
     "1000 s",
 )
 _PHASES = {
-    "waiting": "not finished, and no lab is at work on it",
+    "waiting": "not finished, and nobody is at work on it",
     "running": "running",
     "ended": "ended",
     "over": "finished",
@@ -79,7 +79,7 @@ def ending(board: Board) -> str:
     if state["phase"] == "over" or how == "finished":
         return f"the campaign has ended: {counts}"
     if how == "killed":
-        return f"the lab is gone without a word: {counts}; `iodyno run --resume` goes on"
+        return f"iodyno is gone without a word: {counts}; `iodyno run --resume` goes on"
     return f"the campaign was {how or 'left unfinished'}: {counts}; `iodyno run --resume` goes on"
 
 

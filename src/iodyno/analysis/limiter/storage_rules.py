@@ -120,7 +120,7 @@ RULES_OF_STORAGE: tuple[Rule, ...] = (
     ),
     _alone(
         "disk_limit",
-        Criterion("group_limit_used", storage_waits.group_limit_used, 0.90, "chosen: as of the lab's own limit"),
+        Criterion("group_limit_used", storage_waits.group_limit_used, 0.90, "chosen: as of iodyno's own limit"),
         _CPU_FREE,
     ),
     _alone(

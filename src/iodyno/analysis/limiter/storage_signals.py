@@ -102,7 +102,7 @@ def device_limit_used(view: View) -> Signal:
     """
     limit = view.trial.settings.get("device_limit")
     if not isinstance(limit, int) or not limit:
-        return absent("experiment", "the lab has not throttled the device")
+        return absent("experiment", "iodyno has not throttled the device")
     measured = view.host.measured
     span_ns = sum(record.span_ns for record in measured)
     done = [sum(_done(view, name, record.index) for record in measured) for name in ("read", "write")]

@@ -372,7 +372,7 @@ def program(name: str, package: str) -> str | None:
 
 def as_root() -> str | None:
     """Why this process cannot make volumes; None: it can."""
-    return None if os.geteuid() == 0 else "the lab does not run as root"
+    return None if os.geteuid() == 0 else "iodyno does not run as root"
 
 
 def last_line(log: Path) -> str:

@@ -24,7 +24,7 @@ def throttled(testbed: Testbed, account: Account, settings: Mapping[str, Level])
     for host in clients:
         device = (account.targets.get(host) or {}).get("device")
         if device is None or not testbed.on_this_machine(host):
-            raise _refused(f"the device under the target of {host} is not one of the lab's machine")
+            raise _refused(f"the device under the target of {host} is not one of iodyno's machine")
         by_device.setdefault(str(device), []).append(host)
     if why := throttle.unavailable():
         raise _refused(why)

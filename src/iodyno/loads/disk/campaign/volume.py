@@ -35,7 +35,7 @@ async def open_volume(kind: VolumeKind, experiment: Experiment, hosts: OpenHosts
         spec = experiment.hosts[client]
         if spec.access not in _HERE:
             raise AccessError(
-                f"a volume is made on the lab's machine, but host {client} is reached by {spec.access}",
+                f"a volume is made on iodyno's machine, but host {client} is reached by {spec.access}",
                 where=f"hosts.{client}",
                 advice="give it access: local or netns, or a target of its own",
             )

@@ -119,7 +119,7 @@ PARAMETERS = (
     Parameter(
         "volume",
         "word",
-        "What the lab makes as the target, on its own machine, and removes (`iodyno paths`).",
+        "What iodyno makes as the target, on its own machine, and removes (`iodyno paths`).",
         words=tuple(VOLUMES),
     ),
     Parameter(

@@ -207,7 +207,7 @@ class _Reading(PlaceReading):
             if name in self.keys:
                 self.note(self.keys[name], "is not carried out: name the file (filename=)")
         if self.count("nice", 0):
-            self.say("nice is without effect: the lab chooses it")
+            self.say("nice is without effect: iodyno chooses it")
         if self.switch("unlink", False):
             self.say("unlink is without effect: `iodyno disk --remove` removes a working set")
 

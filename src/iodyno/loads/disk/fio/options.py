@@ -108,7 +108,7 @@ WITHOUT_EFFECT: Mapping[str, str] = {
     "max_latency": "a late operation is in the histograms, and ends nothing",
     "cpus_allowed_policy": "the workers of a job share its CPUs",
     **dict.fromkeys(_BUFFERS, "buffers are aligned, filled as `content` says, and made before the start"),
-    **dict.fromkeys(_LAB, "the lab chooses it, or it changes nothing of what is measured here"),
+    **dict.fromkeys(_LAB, "iodyno chooses it, or it changes nothing of what is measured here"),
     **dict.fromkeys(
         _named("group_reporting new_group"), "a trial has one group, reported as a whole and for each host"
     ),
@@ -118,7 +118,7 @@ WITHOUT_EFFECT: Mapping[str, str] = {
     ),
     **dict.fromkeys(
         _named("exec_prerun exec_postrun"),
-        "commands of a job file are not carried out; tunables of the lab set up hosts",
+        "commands of a job file are not carried out; tunables of iodyno set up hosts",
     ),
     **dict.fromkeys(
         _named("rate_min rate_iops_min rate_cycle rate_ignore_thinktime"),

@@ -529,18 +529,18 @@ class _Binding:
         place = command.place
         if command.name == "system":
             text = "".join(map(self.shown, command.values))
-            self.say(f"system {text[:60]!r} is not carried out: tunables of the lab set up hosts", place)
+            self.say(f"system {text[:60]!r} is not carried out: tunables of iodyno set up hosts", place)
         elif command.name == "echo":
             for value in command.values:
                 self.shown(value)
         elif command.name == "sleep":
             self.say(
-                f"sleep {self.variables.fixed(command.values[0])} is not carried out: windows of the lab are exact",
+                f"sleep {self.variables.fixed(command.values[0])} is not carried out: windows of iodyno are exact",
                 place,
             )
         elif command.name == "domultisync" or (command.name == "enable" and "multi" in command.words):
             self.say(
-                "clients are started together by the lab, at one instant: `hosts: {client: {count: N}}`",
+                "clients are started together by iodyno, at one instant: `hosts: {client: {count: N}}`",
                 place,
             )
         elif STATEMENTS.get(command.name) == NO_EFFECT:

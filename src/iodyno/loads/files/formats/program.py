@@ -55,7 +55,7 @@ def check(reading: Reading, workload: WorkloadSpec, factors: Mapping[str, Factor
             ("workload",), "volume_size", "the size of each host's file system on the volume, such as 1GiB"
         )
     for name in sorted({"file_system", "mount_options"} & asked if "volume" not in asked else ()):
-        reading.note(("workload", name), "can only be used with volume, on which the lab makes a file system")
+        reading.note(("workload", name), "can only be used with volume, on which iodyno makes a file system")
     if "volume" in asked and len(workload.hosts) > MOST_CLIENTS:
         reading.note(
             ("workload", "volume"),

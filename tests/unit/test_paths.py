@@ -15,6 +15,7 @@ from iodyno.campaign.observed import OUTSIDE, Pairing, joined
 from iodyno.campaign.preflight import NoDataError
 from iodyno.campaign.testbed import Testbed
 from iodyno.campaign.testbeds import Testbeds
+from iodyno.cli.main import run
 from iodyno.core.errors import AccessError
 from iodyno.core.factor import Factor
 from iodyno.core.path import CARRIED_BY_OTHERS, OWN_KERNEL, PATHS
@@ -142,6 +143,16 @@ def test_what_is_missing_is_named_with_what_makes_it(monkeypatch: pytest.MonkeyP
     assert said is not None and "no runsc" in said and "gvisor.dev" in said
     said = guest.unavailable()
     assert said is not None and ("make guest" in said or "x86-64" in said)
+
+
+def test_levels_that_lack_the_same_are_told_so_once(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(path_levels, "unavailable", lambda level: None if level == "zone" else "no root")
+    assert run(["paths"]) == 0
+    said = capsys.readouterr().out.split("\n\n")
+    (told,) = [each for each in said if "no root" in each]
+    assert told == f"no {', '.join(level for level in PATHS if level != 'zone')}: no root"
 
 
 def test_an_archive_of_a_guest_is_one_that_cpio_reads(tmp_path: Path) -> None:

@@ -1,15 +1,15 @@
-"""`iodyno paths`: what the lab can make between hosts and under loads on this machine, and why it cannot make the rest."""
+"""`iodyno paths`: what iodyno can make between hosts and under loads on this machine, and why it cannot make the rest."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import click
 
 from iodyno.cli.form import format_option, show
 from iodyno.core.path import PATHS
 from iodyno.core.volume import FILE_SYSTEMS, VOLUMES
-from iodyno.report.form import Form, Row, Shown
+from iodyno.report.form import Block, Form, Row, Shown
 from iodyno.report.table import Cell, Column, Table
 
 
@@ -33,9 +33,9 @@ def command(form: Form) -> None:
     file_systems = _levels("file_system", FILE_SYSTEMS, file_system.unavailable)
     shown = Shown(
         blocks=lambda: [
-            _table("path: between two hosts", "path", paths),
-            _table("volume: under a load on storage", "volume", volumes),
-            _table("file_system: of each client, on a volume", "file_system", file_systems),
+            *_table("path: between two hosts", "path", paths),
+            *_table("volume: under a load on storage", "volume", volumes),
+            *_table("file_system: of each client, on a volume", "file_system", file_systems),
         ],
         values=lambda: {"paths": paths, "volumes": volumes, "file_systems": file_systems},
         rows=lambda: (
@@ -58,12 +58,17 @@ def _levels(kind: str, levels: Mapping[str, str], why: Callable[[str], str | Non
     ]
 
 
-def _table(title: str, kind: str, levels: Sequence[Row]) -> Table:
-    rows = []
-    for each in levels:
-        there, text = each["available"], str(each["help"])
-        rows.append(
-            (each[kind], "yes" if there else "no", text if there else f"{text} (not here: {each['reason']})")
-        )
+def _table(title: str, kind: str, levels: Sequence[Row]) -> Iterator[Block]:
+    """Yield the levels, and below them why some are not here: each reason once."""
     columns = tuple(map(Column, (kind, "here", "what it is")))
-    return Table(title, columns, tuple(tuple(Cell(str(text)) for text in row) for row in rows))
+    rows = [
+        tuple(map(Cell, (str(each[kind]), "yes" if each["available"] else "no", str(each["help"]))))
+        for each in levels
+    ]
+    yield Table(title, columns, tuple(rows))
+    lacking: dict[str, list[str]] = {}
+    for each in levels:
+        if not each["available"]:
+            lacking.setdefault(str(each["reason"]), []).append(str(each[kind]))
+    if lacking:
+        yield "".join(f"no {', '.join(names)}: {reason}\n" for reason, names in lacking.items())

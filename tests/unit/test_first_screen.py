@@ -13,6 +13,7 @@ from iodyno.core.search import Bound, GoalResult, SearchSpec, parse_goal
 from iodyno.report import html
 from iodyno.report.figures import rate_vs_factor
 from iodyno.report.figures.panel import Figure
+from iodyno.report.headline import hosts_of
 from iodyno.report.sentences import sentences
 
 NAMES = ("loopback", "zone", "relay", "guest")
@@ -53,6 +54,15 @@ def test_what_was_asked_for_and_not_had_is_told_as_goodput() -> None:
     made = replace(made_summary.summary(), asked=("operations_per_s",))
     (said,) = [sentence.text for sentence in sentences(made) if sentence.about == "rate"]
     assert said.startswith("Goodput is ")
+
+
+def test_the_first_line_names_the_machine_behind_ssh() -> None:
+    made = made_summary.summary()
+    here, there = (replace(host, access=way) for host, way in zip(made.hosts, ("local", "ssh"), strict=True))
+    named = replace(there, facts={**there.facts, "hostname": "db1"})
+    assert hosts_of(replace(made, hosts=(here, named))).endswith(f"({there.name}: db1 by ssh)")
+    nameless = replace(there, facts={})
+    assert hosts_of(replace(made, hosts=(here, nameless))).endswith(f"({there.name} ssh)")
 
 
 def test_each_name_is_held_against_the_first_but_those_that_were_skipped() -> None:

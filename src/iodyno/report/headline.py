@@ -169,7 +169,11 @@ def hosts_of(summary: CampaignSummary) -> str:
     where = f"{count} namespaces of this machine" if access == "netns" and not others else ""
     where = where or (f"{count} hosts, {access}" if len(names) > 1 and not others else "")
     where = where or ", ".join(
-        f"{host.name} {host.access}" for host in summary.shown_hosts if host.access != "local"
+        f"{host.name}: {host.facts['hostname']} by ssh"
+        if host.access == "ssh" and host.facts.get("hostname")
+        else f"{host.name} {host.access}"
+        for host in summary.shown_hosts
+        if host.access != "local"
     )
     way = (summary.workload.get("settings") or {}).get("direction", "forward")
     between = load_of(summary).between.replace("→", _ARROWS.get(str(way), "->"))

@@ -298,6 +298,7 @@ def host_facts(host: HostSummary) -> list[tuple[str, str]]:
     facts, clock = host.facts, host.clock
     rows = [
         ("Access", host.access + (f", address {host.address}" if host.address else "")),
+        ("Hostname", _known(facts.get("hostname"))),
         *runs_in(facts),
         ("CPUs used", ", ".join(map(str, host.cpus)) or "not known"),
         ("Kernel", _known(facts.get("kernel"))),

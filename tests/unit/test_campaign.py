@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import shutil
@@ -89,7 +90,7 @@ def test_the_ledger_can_be_made_again_from_the_manifests(campaign: tuple[Path, N
     again = Ledger.rebuild_from(folder)
     assert again.entries() == before
     again.close()
-    with sqlite3.connect(folder / FILE) as base:
+    with contextlib.closing(sqlite3.connect(folder / FILE)) as base, base:
         assert base.execute("select count(*) from trial join point on point.id = trial.point").fetchone() == (
             8,
         )

@@ -50,14 +50,16 @@ def test_a_child_that_has_just_ended_keeps_its_status(name: str, caplog: pytest.
     async def scenario() -> int:
         others = set(threading.enumerate())
         process = await asyncio.create_subprocess_exec("sleep", "60", stdout=asyncio.subprocess.PIPE)
-        (waiting,) = {thread.native_id or 0 for thread in set(threading.enumerate()) - others}
+        # From Python 3.12 on, the loop waits itself.
+        waiting = {thread.native_id or 0 for thread in set(threading.enumerate()) - others}
         allowed = os.sched_getaffinity(0)
         os.sched_setaffinity(0, {min(allowed)})
         busy = subprocess.Popen(["sh", "-c", "while :; do :; done"])
         try:
             # The thread that waits for it comes to run only when all others leave it the CPU.
-            os.sched_setaffinity(waiting, {min(allowed)})
-            os.sched_setscheduler(waiting, os.SCHED_IDLE, os.sched_param(0))
+            for thread in waiting:
+                os.sched_setaffinity(thread, {min(allowed)})
+                os.sched_setscheduler(thread, os.SCHED_IDLE, os.sched_param(0))
             os.kill(process.pid, OWN_END)
             with contextlib.suppress(ChildProcessError):
                 os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)

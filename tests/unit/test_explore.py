@@ -131,8 +131,8 @@ def test_an_effect_is_a_ratio_and_no_share_below_nothing() -> None:
     )
     found = judged(data)
     size = next(one for one in found.effects if one.factors == ("size",))
-    assert size.low_ratio is not None and size.high_ratio is not None
-    assert -1 < size.low_ratio < 500 / 12_000 - 1 < size.high_ratio < 0
+    assert size.change_ratio_low is not None and size.change_ratio_high is not None
+    assert -1 < size.change_ratio_low < 500 / 12_000 - 1 < size.change_ratio_high < 0
     assert found.noise_ratio is not None and found.noise_ratio < 0.05
     nagle = next(one for one in found.effects if one.factors == ("nagle",))
     assert size.matters(0.1) and not nagle.matters(0.1)
@@ -159,6 +159,11 @@ def test_a_known_truth_is_found_in_stages_and_an_exploration_goes_on_where_it_wa
     assert found["stages"][0]["trials"] == 32 and found["trials"] <= 60
     for expected in ("expects to tell effects to +-", "4 left out", "no straight line in size"):
         assert expected in ran.stderr
+    # A change, -0.9, by its name: the text beside it says x 0.1.
+    size = found["stages"][1]["effects"][0]
+    assert size["factors"] == ["size"]
+    assert -1 < size["change_ratio_low"] < size["change_ratio"] < size["change_ratio_high"] < 0
+    assert f"size: x {1 + size['change_ratio']:.3g} [" in ran.stderr
     folder = tmp_path / found["folder"]
     campaigns = [tmp_path / stage["campaign"] for stage in found["stages"]]
     before = {

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import math
 from pathlib import Path
@@ -299,6 +301,11 @@ def test_a_history_of_campaigns(tmp_path: Path, capsys: pytest.CaptureFixture[st
     found = json.loads(capsys.readouterr().out)
     changes = [h["changes"] for h in found["histories"] if h["outcome"] == "client.cpu_ns_per_kib"]
     assert all([change["at"] for change in each] == [4] for each in changes)
+    assert run(["compare", *map(str, folders), "--format", "csv"]) == 0
+    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    # After it over before it, as JSON has it under the same name.
+    (ratio, _) = [float(row["ratio"]) for row in rows if row["outcome"] == COST and row["ratio"]]
+    assert ratio == pytest.approx(1.2, rel=0.05) and ratio == pytest.approx(changes[0][0]["ratio"])
     # Of a few, what they differ by of themselves is not known.
     assert run(["compare", *map(str, folders[3:6])]) == 0
     out = capsys.readouterr().out

@@ -35,21 +35,21 @@ WORDS_MOST = 4
 
 @dataclass(frozen=True)
 class Effect:
-    """Change of an outcome from the low to the high end of a factor, or of a product of them, as a share of what it was, with its
-    95 % interval; `aliases`: the effects that it cannot be told from.
+    """Change of an outcome from the low to the high end of a factor, or of a product of them, as a share of what it was (-0.8: to
+    a fifth), with its 95 % interval; `aliases`: the effects that it cannot be told from.
     """
 
     factors: tuple[str, ...]
-    estimate_ratio: float
-    low_ratio: float | None
-    high_ratio: float | None
+    change_ratio: float
+    change_ratio_low: float | None
+    change_ratio_high: float | None
     aliases: tuple[tuple[str, ...], ...] = ()
 
     def matters(self, least_ratio: float) -> bool:
         """Tell whether it may be as large as what matters: its interval is not within plus and minus that."""
-        if self.low_ratio is None or self.high_ratio is None:
+        if self.change_ratio_low is None or self.change_ratio_high is None:
             return True
-        return self.low_ratio < -least_ratio or self.high_ratio > least_ratio
+        return self.change_ratio_low < -least_ratio or self.change_ratio_high > least_ratio
 
 
 @dataclass(frozen=True)

@@ -192,7 +192,7 @@ def _history_rows(series: Sequence[Series], names: Sequence[str]) -> Iterator[Ro
                 "campaign": name,
                 "trials": len(values),
                 "mean": sum(values) / len(values) if values else None,
-                "change_ratio": change.ratio if change else None,
+                "ratio": change.ratio if change else None,
                 "p_value": change.p_value if change else None,
                 "missing": each.history.missing or None,
             }

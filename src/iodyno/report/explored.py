@@ -107,25 +107,25 @@ def _large(judged: Judged, least: float) -> list[Effect]:
     """List the effects that may matter, the largest first; a fall to a half is as large as a rise to twice as much."""
 
     def size(effect: Effect) -> float:
-        return abs(math.log1p(effect.estimate_ratio) if judged.ratios else effect.estimate_ratio)
+        return abs(math.log1p(effect.change_ratio) if judged.ratios else effect.change_ratio)
 
     return sorted((effect for effect in judged.effects if effect.matters(least)), key=size, reverse=True)
 
 
 def _size_of(effect: Effect, ratio: bool) -> str:
     """`x 0.21 [0.19, 0.23]` from the low to the high end, or `+12 [+3, +21] % of the mean`."""
-    ends = (effect.low_ratio, effect.high_ratio)
+    ends = (effect.change_ratio_low, effect.change_ratio_high)
     known = [end for end in ends if end is not None]
     if not ratio:
         bounds = f" [{100 * known[0]:+.3g}, {100 * known[1]:+.3g}]" if len(known) == 2 else ""
-        return f"{100 * effect.estimate_ratio:+.3g}{bounds} % of the mean"
+        return f"{100 * effect.change_ratio:+.3g}{bounds} % of the mean"
     bounds = f" [{1 + known[0]:.3g}, {1 + known[1]:.3g}]" if len(known) == 2 else ""
-    return f"x {1 + effect.estimate_ratio:.3g}{bounds}"
+    return f"x {1 + effect.change_ratio:.3g}{bounds}"
 
 
 def _is_shown(effect: Effect, least: float) -> bool:
     """Tell whether the whole interval of an effect lies beyond the least one."""
-    low, high = effect.low_ratio, effect.high_ratio
+    low, high = effect.change_ratio_low, effect.change_ratio_high
     return low is not None and high is not None and (low >= least or high <= -least)
 
 
@@ -139,5 +139,5 @@ def _rows(found: Mapping[str, Any]) -> Iterator[Row]:
                 "name": stage["name"],
                 "effect": ":".join(effect["factors"]),
                 "aliases": ", ".join(":".join(factors) for factors in effect["aliases"]),
-                **{key: effect[key] for key in ("estimate_ratio", "low_ratio", "high_ratio")},
+                **{key: effect[key] for key in ("change_ratio", "change_ratio_low", "change_ratio_high")},
             }

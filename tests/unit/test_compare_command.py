@@ -247,6 +247,35 @@ def test_what_is_worse_fails_a_build_where_that_is_asked_for(
     assert run(["compare", str(campaign), *TWO, "--fail-if", "worse"]) == 2
 
 
+def test_a_gate_fails_by_the_words_of_the_verdicts_and_higher_is_not_among_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of a busy share neither direction is better: that it is higher is decided, and no failure."""
+    truths = [changed(Truth(), cost_ns_per_kib={"client": cost, "server": 300.0}) for cost in (400.0, 800.0)]
+    sizes = [({"size": size}, truth) for size, truth in zip((65536, 1024), truths, strict=True)]
+    layout = Layout(replicates=5, outcomes=("client.cpu_busy_ratio",))
+    made = make_campaign(tmp_path / "c", sizes, factors=FACTORS[1:], layout=layout)
+    junit = tmp_path / "junit.xml"
+    levels = ["compare", str(made), "--levels", "size=64KiB/size=1KiB", "--junit", str(junit)]
+    for asked in ("worse", "undecided"):
+        assert run([*levels, "--fail-if", asked]) == 0
+        shown = capsys.readouterr()
+        assert shown.out.startswith("Higher: 1 of 1 outcome") and "nothing was judged" not in shown.err
+        (case,) = ElementTree.parse(junit).getroot()
+        assert not len(case), "neither failed nor skipped"
+    assert run([*levels, "--json"]) == 0
+    (point,) = json.loads(capsys.readouterr().out)["points"]
+    edge = f"{point['verdicts']['client.cpu_busy_ratio']['ratio'] - 1:.4f}"
+    # At an edge that its interval reaches over it is undecided.
+    for asked, code, kind in (("worse", 0, "skipped"), ("undecided", 1, "failure")):
+        assert run([*levels, "--least", edge, "--fail-if", asked]) == code
+        assert "1 of 1 outcome undecided" in capsys.readouterr().out
+        (case,) = ElementTree.parse(junit).getroot()
+        assert [each.tag for each in case] == [kind]
+    assert run(["compare", "--help"]) == 0
+    assert "`undecided`: where it is worse or undecided" in " ".join(capsys.readouterr().out.split())
+
+
 def test_a_damaged_trial_is_told_where_it_does_not_count(
     campaign: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -95,7 +95,8 @@ TOP = 20
 @click.option(
     "--fail-if",
     type=click.Choice(["worse", "undecided"]),
-    help="Exit code 1 where an outcome is worse; `undecided`: where it is neither better nor the same.",
+    help="Exit code 1 where an outcome is worse; `undecided`: where it is worse or undecided. Higher and lower pass: they are of "
+    "outcomes of which no direction is better.",
 )
 @expectations.junit
 @cluster_option

@@ -290,6 +290,43 @@ def test_a_damaged_trial_is_told_where_it_does_not_count(
         assert any(said in warning for warning in json.loads(capsys.readouterr().out)["warnings"])
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("heatmap", "C", "--by", "size"),
+        ("heatmap", "C", "--point", "p01"),
+        ("profile", "C", "--point", "p01"),
+        ("profile", "C", "--point", "p01", "--format", "folded", "--output", "O"),
+        ("model", "cost", "C"),
+        ("model", "fit", "C", "--factor", "connections"),
+        ("report", "C", "--format", "csv"),
+        ("report", "C", "C", "--format", "csv"),
+        ("compare", "C", "--points", "p01", "p02"),
+        ("compare", "C", "--levels", "size=64KiB/size=1KiB", "--format", "csv"),
+        ("plan", "study:tcp-transmit", "--noise-from", "C"),
+    ],
+)
+def test_every_command_that_reads_a_campaign_says_which_trial_does_not_count(
+    words: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = make_campaign(tmp_path / "d", points(), factors=FACTORS)
+    os.truncate(folder / "trials" / "00000-1" / "records.parquet", 100)
+    places = {"C": str(folder), "O": str(tmp_path / "out")}
+    run([places.get(word, word) for word in words])
+    said = capsys.readouterr().err
+    assert said.count("d: trial 00000-1 is damaged: ") == words.count("C"), said
+
+
+def test_of_a_point_that_has_all_its_trials_no_other_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = make_campaign(tmp_path / "d", points(), factors=FACTORS)
+    os.truncate(folder / "trials" / "00000-1" / "records.parquet", 100)
+    for words in (("heatmap", "--point", "p02"), ("profile", "--point", "p02"), ("compare", *TWO)):
+        assert run([words[0], str(folder), *words[1:]]) == 0
+        assert "damaged" not in capsys.readouterr().err
+
+
 def test_two_campaigns_whose_constant_settings_differ_say_so(
     campaign: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import shutil
 from pathlib import Path
 
@@ -199,6 +200,10 @@ def test_a_ladder_of_simulated_hosts(tmp_path: Path, capsys: pytest.CaptureFixtu
     copy = shutil.copytree(ladder, tmp_path / "copy")
     assert run(["compare", ladder, str(copy), "--noise", ladder]) == 0
     assert "within 2 %" in capsys.readouterr().out
+    os.truncate(copy / "trials" / "00001-1" / "records.parquet", 100)
+    for words in (["noise", str(copy)], ["compare", ladder, ladder, "--noise", str(copy)]):
+        assert run(words) == 0
+        assert "trial 00001-1 is damaged: " in capsys.readouterr().err
     for words, code, said in (
         (["noise", str(file), "--point", "speed=1"], 2, "expected levels of size, connections"),
         (

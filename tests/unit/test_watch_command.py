@@ -270,4 +270,5 @@ def test_broken_trials_are_left_out_and_said(broken: Path) -> None:
         board.samples_of("00001-1")
     for name in ("00002-1", "00003-1"):
         (broken / "trials" / name / "records.parquet").write_bytes(b"")
-    assert "last trial" in shown(Board(broken))
+    assert "last trial" in (said := shown(Board(broken)))
+    assert "its files are damaged, and it does not count" in said

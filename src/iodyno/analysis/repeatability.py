@@ -6,8 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from iodyno.analysis.dataset import read_dataset
-from iodyno.analysis.summary import analyse
+from iodyno.analysis.results import CampaignSummary
 from iodyno.core.errors import ExperimentError, StoreError
 
 
@@ -55,13 +54,11 @@ def pooled(outcome: str, trials: Sequence[tuple[str, int, float]]) -> Repeatabil
     return Repeatability(outcome, math.sqrt(squares / freedom), low, high, freedom, len(points))
 
 
-def of_campaign(folder: str, outcome: str | None = None) -> Repeatability:
+def of_campaign(summary: CampaignSummary, outcome: str | None = None) -> Repeatability:
     """The noise of an outcome in a campaign, by default of the first that its experiment asks for.
 
-    Raises StoreError for a folder that is no campaign, ExperimentError for an outcome that it does not have, or has
-    from no point twice.
+    Raises ExperimentError for an outcome that it does not have, StoreError for one that it has from no point twice.
     """
-    summary = analyse(read_dataset(folder))
     asked = outcome or next(iter(summary.asked), "goodput_bits_per_s")
     values: list[tuple[str, int, float]] = []
     known: Mapping[str, float | None] = {}
@@ -73,14 +70,14 @@ def of_campaign(folder: str, outcome: str | None = None) -> Repeatability:
     if asked not in known:
         raise ExperimentError(
             f"unknown outcome {asked!r}: expected {', '.join(known) or 'none, as nothing was measured'}",
-            where=str(folder),
+            where=summary.folder,
             advice="--outcome with one of them",
         )
     found = pooled(asked, values)
     if found is None:
         raise StoreError(
             f"the finished trials with {asked} are too few to tell the noise from points and blocks, or not above 0",
-            where=str(folder),
+            where=summary.folder,
             advice="run it with --replicates 3, or state the noise with --noise",
         )
     return found

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from iodyno.analysis.alike import groups_of
@@ -17,10 +18,12 @@ from iodyno.analysis.finite_buffer import FiniteBuffer
 from iodyno.analysis.fitting.campaign import LineFit
 from iodyno.analysis.interrupt_rates import InterruptRate
 from iodyno.analysis.placement import Apart
+from iodyno.analysis.trial import Trial
 from iodyno.analysis.wall import Wall
 from iodyno.core.decision import Standing, UntilSpec
 from iodyno.core.limiter import UNKNOWN, Finding, Verdict
 from iodyno.core.outcome import Estimate
+from iodyno.core.quantity import counted
 from iodyno.core.search import GoalResult, LoadTrial, SearchSpec
 from iodyno.core.warnings import Warning
 from iodyno.core.workload import Level
@@ -94,6 +97,23 @@ class TrialSummary:
     overhead_ns: int | None
     skew_ns: int | None
     pair: str = ""
+
+
+def lost_trials(trials: Iterable[TrialSummary | Trial]) -> Iterator[str]:
+    """Yield which trials do not count because their files are damaged or no attempt went well, and why."""
+    trials = list(trials)
+    whole = {trial.order for trial in trials if trial.status == "finished"}
+    for trial in trials:
+        if trial.order not in whole and trial.status in ("damaged", "failed"):
+            state = "is damaged" if trial.status == "damaged" else "failed"
+            yield f"trial {trial.name} {state}: {trial.reason or 'no reason was given'}"
+
+
+def lost_note(folder: Path | str, trials: Iterable[TrialSummary | Trial]) -> str:
+    """Return which trials of a campaign do not count, in a line; nothing where all do."""
+    lost = list(lost_trials(trials))
+    more = f"; and {counted(len(lost) - 1, 'more trial')} damaged or failed" if len(lost) > 1 else ""
+    return f"{folder}: {lost[0]}{more}" if lost else ""
 
 
 @dataclass(frozen=True)

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 from click.shell_completion import CompletionItem
 
 from iodyno.cli.stderr import to_stderr
+from iodyno.core.quantity import counted
 from iodyno.store.schema import CAMPAIGN, EXPLORATION
+
+if TYPE_CHECKING:
+    from iodyno.analysis.recording import Recording
+    from iodyno.analysis.results import TrialSummary
+    from iodyno.analysis.trial import Trial
 
 
 def latest_campaign(named: Path | None) -> Path:
@@ -24,6 +32,22 @@ def latest_campaign(named: Path | None) -> Path:
     latest = max(found, key=lambda folder: folder.stat().st_ctime)
     to_stderr(f"iodyno: {latest}")
     return latest
+
+
+def tell_lost(folder: Path | str, trials: Iterable[TrialSummary | Trial]) -> None:
+    """Say which of the trials do not count, damaged or failed, where the answer does not."""
+    from iodyno.analysis.results import lost_note
+
+    if said := lost_note(folder, trials):
+        to_stderr(f"iodyno: warning: {said}")
+
+
+def tell_damaged(recording: Recording) -> None:
+    """Say which segments of a recording are damaged and left out, where the answer does not."""
+    if damaged := recording.damaged:
+        more = f"; and {counted(len(damaged) - 1, 'more segment')}" if len(damaged) > 1 else ""
+        why = str(damaged[0].invalid).splitlines()[0]
+        to_stderr(f"iodyno: warning: segment {damaged[0].name} is damaged and left out: {why}{more}")
 
 
 def complete_campaign(

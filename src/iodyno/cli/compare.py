@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from iodyno.cli import expect as expectations
-from iodyno.cli.campaign_argument import complete_campaign
+from iodyno.cli.campaign_argument import complete_campaign, tell_lost
 from iodyno.cli.compare_verdicts import (
     compare_campaigns,
     compare_history,
@@ -178,9 +178,16 @@ def command(
             summaries = list(each(analyse_campaign, campaigns))
             others = sessions_beside(summaries, also, each) if len(campaigns) == 2 else []
         else:
+            others = []
             datasets = [read_dataset(folder) for folder in campaigns]
             summaries = [analyse(dataset) for dataset in datasets]
-    measured = ladder(read_dataset(noise)).outcomes if noise else ()
+    steps = read_dataset(noise) if noise else None
+    measured = ladder(steps).outcomes if steps else ()
+    if steps:
+        tell_lost(steps.folder, steps.trials)
+    if form == "csv" and not points:  # which has no place for warnings
+        for summary in (*summaries, *others):
+            tell_lost(summary.folder, summary.trials)
     if levels:
         of_levels = compare_levels(summaries[0], levels, least=least, control=control, noise=measured)
         show(verdicts_shown(of_levels, verbose=verbose), form)
@@ -206,6 +213,8 @@ def command(
         Side(datasets[at], summaries[at], choose_point(summaries[at], written, "--points"))
         for at, written in zip((0, len(campaigns) - 1), points, strict=True)
     )
+    for side in (first, second):
+        tell_lost(side.summary.folder, [t for t in side.summary.trials if t.point == side.point.id])
     if functions:
         show(functions_shown(first, second, choose_host(first.summary, host), top, by), form)
     else:

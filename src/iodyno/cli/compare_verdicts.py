@@ -80,15 +80,10 @@ def compare_campaigns(
 
 
 def _left_out(*summaries: CampaignSummary) -> list[str]:
-    """Say of each campaign which of its trials do not count, damaged or failed."""
-    from iodyno.report.terminal import lost_trials
+    """Say of each campaign which of its trials do not count."""
+    from iodyno.analysis.results import lost_note
 
-    found = []
-    for summary in summaries:
-        if lost := list(lost_trials(summary)):
-            more = f"; and {counted(len(lost) - 1, 'more trial')}" if len(lost) > 1 else ""
-            found.append(f"{summary.folder}: {lost[0]}{more}")
-    return found
+    return [said for summary in summaries if (said := lost_note(summary.folder, summary.trials))]
 
 
 def _set_differently(first: CampaignSummary, second: CampaignSummary) -> str:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from iodyno.cli.campaign_argument import tell_lost
 from iodyno.cli.heatmap_output import Map, Output, show_difference, show_maps
 from iodyno.cli.heatmap_recording import is_recording, recorded, sizes
 from iodyno.cli.point_choice import choose_point
@@ -128,6 +129,9 @@ def _choose(folder: Path, options: dict[str, Any], *, single: bool) -> list[Titl
         )
     trials = _of_trial(trials, options["trial"], folder)
     groups = _groups(summary, trials, options, single=single)
+    if options["trial"] is None:
+        point = options["point"] and choose_point(summary, options["point"], "--point").id
+        tell_lost(folder, [trial for trial in dataset.trials if point in (None, trial.point)])
     found: list[Titled] = []
     for name, members in groups:
         with dataset.of_sensors():

@@ -7,6 +7,7 @@ from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from iodyno.cli.campaign_argument import tell_damaged
 from iodyno.core.errors import ExperimentError, StoreError
 from iodyno.core.grid import Grid
 from iodyno.core.invalid import invalid
@@ -87,6 +88,7 @@ def _of_calls(
             invalid(kind, ", ".join(CALLS)), where="--syscall", advice=f"--syscall {CALLS[0]}"
         )
     recording = Recording(folder)
+    tell_damaged(recording)
     there = recording.calls()
     if kind not in there:
         raise StoreError(
@@ -121,6 +123,7 @@ def _chosen(
             advice="--quantity size",
         )
     recording, asked = Recording(folder), options["operation"]
+    tell_damaged(recording)
     kinds = {
         device: recording.operations(device)
         for device in recording.devices(filter(None, [options["device"]]))

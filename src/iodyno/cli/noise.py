@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from iodyno.cli.again import again as command_again
-from iodyno.cli.campaign_argument import complete_campaign
+from iodyno.cli.campaign_argument import complete_campaign, tell_lost
 from iodyno.cli.experiment_argument import experiment_argument, sensors
 from iodyno.cli.form import format_option, show, verbose_option
 from iodyno.cli.number import NumberRange
@@ -144,5 +144,7 @@ def _show(folder: Path, trials: int, form: Form, *, verbose: bool) -> None:
     from iodyno.analysis.decisions.ladder import ladder as read_ladder
     from iodyno.report.noise import noise_shown
 
-    found = read_ladder(read_dataset(folder), trials=trials)
+    dataset = read_dataset(folder)
+    found = read_ladder(dataset, trials=trials)
+    tell_lost(folder, dataset.trials)
     show(noise_shown(found, str(folder), verbose=verbose), form)

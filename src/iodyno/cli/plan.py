@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from iodyno.cli import design_options
+from iodyno.cli.campaign_argument import tell_lost
 from iodyno.cli.experiment_argument import experiment_argument
 from iodyno.cli.form import format_option, show
 from iodyno.cli.options import GroupedCommand
@@ -99,5 +101,8 @@ def _noise_of(campaign: str | None, outcome: str | None) -> Repeatability | None
         return None
     # Imported here: it reads and analyses a campaign, which most plans do not ask for.
     from iodyno.analysis.repeatability import of_campaign
+    from iodyno.analysis.summary import analyse_campaign
 
-    return of_campaign(campaign, outcome)
+    summary = analyse_campaign(Path(campaign))
+    tell_lost(campaign, summary.trials)
+    return of_campaign(summary, outcome)

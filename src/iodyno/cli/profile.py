@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, cast
 
 import click
 
-from iodyno.cli.campaign_argument import complete_campaign
+from iodyno.cli.campaign_argument import complete_campaign, tell_lost
 from iodyno.cli.form import format_option, show
 from iodyno.cli.point_choice import choose_host, choose_point, complete_host, complete_point
 from iodyno.core.errors import ExperimentError, StoreError
@@ -86,6 +86,7 @@ def command(
         )
     title = f"{wanted}, {summary.name_of(chosen)}{scope_note(profile)}"
     trials = [trial for trial in dataset.trials if trial.finished and trial.point == chosen.id]
+    tell_lost(campaign, [trial for trial in dataset.trials if trial.point == chosen.id])
     viewer = {viewer.name: viewer for viewer in VIEWERS}.get(form)
     if viewer is None:
         behind = mechanisms(trials, (wanted,))

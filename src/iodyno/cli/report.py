@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from iodyno.cli.campaign_argument import complete_campaign, latest_campaign
+from iodyno.cli.campaign_argument import complete_campaign, latest_campaign, tell_damaged, tell_lost
 from iodyno.cli.form import format_option, show, verbose_option
 from iodyno.cli.stderr import to_stderr
 from iodyno.cli.workers import cluster_option, workers
@@ -94,6 +94,8 @@ def command(
     points = shown_points(summary, shown)
     people = form in ("text", "markdown")
     functions = study_functions(dataset, points) if people or html is not None else FunctionStudy()
+    if not people:  # the warnings of the others have it
+        tell_lost(campaign, summary.trials)
     show(shown_of(summary, functions, verbose=verbose), form)
     if form == "text" or html is not None:
         try:
@@ -111,7 +113,7 @@ def command(
 
 def _show_several(campaigns: Sequence[Path], form: Form, cluster: str | None, *, verbose: bool) -> None:
     with workers(cluster) as each:
-        found = zip(campaigns, each(partial(report_of, form, verbose), campaigns), strict=True)
+        found = list(zip(campaigns, each(partial(report_of, form, verbose), campaigns), strict=True))
         if form == "json":
             values = [{"campaign": str(folder), **printed} for folder, (printed, _) in found]
             show(Shown(list, lambda: {"campaigns": values}, list), form)
@@ -119,16 +121,17 @@ def _show_several(campaigns: Sequence[Path], form: Form, cluster: str | None, *,
             rows = [{"campaign": str(folder), **row} for folder, (printed, _) in found for row in printed]
             show(Shown(list, list, lambda: rows), form)
         else:
-            for folder, (printed, said) in found:
+            for folder, (printed, _) in found:
                 show(Shown(partial(lambda *blocks: blocks, f"{folder}\n", *printed), dict, list), form)
-                if said:
-                    to_stderr(f"iodyno: {said}")
+        for said in filter(None, (said for _, (_, said) in found)):
+            to_stderr(f"iodyno: {said}")
 
 
 def report_of(form: Form, verbose: bool, campaign: Path) -> tuple[Any, str]:
-    """Return what is printed of a campaign in a form (blocks, values, rows), and what is said of the page, if one is written."""
+    """Return what is printed of a campaign in a form (blocks, values, rows), and what is said beside it, as of the page."""
     from iodyno.analysis.dataset import read_dataset
     from iodyno.analysis.function_study import FunctionStudy, study_functions
+    from iodyno.analysis.results import lost_note
     from iodyno.analysis.summary import analyse
     from iodyno.analysis.trial_views import shown_points
     from iodyno.report.html import write_dataset
@@ -137,7 +140,8 @@ def report_of(form: Form, verbose: bool, campaign: Path) -> tuple[Any, str]:
     summary = analyse(dataset)
     if form in ("json", "csv"):
         shown = shown_of(summary, FunctionStudy())
-        return (shown.values() if form == "json" else list(shown.rows())), ""
+        lost = lost_note(campaign, summary.trials)
+        return (shown.values() if form == "json" else list(shown.rows())), f"warning: {lost}" if lost else ""
     functions = study_functions(dataset, shown_points(summary))
     printed = list(shown_of(summary, functions, verbose=verbose).blocks())
     if form != "text":
@@ -166,7 +170,10 @@ def _show_recording(folder: Path, form: Form, html: Path | None, trials: str | N
             raise ExperimentError(
                 "a recording has no page", where=option, advice=f"iodyno heatmap {folder} -o map.html"
             )
-    show(recording.shown_of(Recording(folder)), form)
+    found = Recording(folder)
+    if form not in ("text", "markdown"):
+        tell_damaged(found)
+    show(recording.shown_of(found), form)
     return True
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TextIO
 
 from iodyno.analysis.dataset import read_dataset
-from iodyno.analysis.results import CampaignSummary
+from iodyno.analysis.results import CampaignSummary, lost_trials
 from iodyno.analysis.summary import analyse
 from iodyno.core.quantity import counted
 from iodyno.core.warnings import WarningCode
@@ -75,7 +75,7 @@ def report_blocks(
         more_found = f"{counted(len(others), 'more finding')}, and how" if others else "How"
         yield f"{more_found} they were found, with -v and on the page."
     groups = [each for group in grouped(summary) for each in _with_reasons(group)]
-    lost = list(lost_trials(summary))
+    lost = list(lost_trials(summary.trials))
     if groups or lost:
         yield ""
     for group in groups:
@@ -106,15 +106,6 @@ def _with_reasons(group: WarningGroup) -> Iterator[WarningGroup]:
         return
     for text in group.texts:
         yield replace(group, warnings=tuple(warning for warning in group.warnings if warning.text == text))
-
-
-def lost_trials(summary: CampaignSummary) -> Iterator[str]:
-    """Yield which trials do not count because their files are damaged or no attempt went well, and why."""
-    whole = {trial.order for trial in summary.trials if trial.status == "finished"}
-    for trial in summary.trials:
-        if trial.order not in whole and trial.status in ("damaged", "failed"):
-            state = "is damaged" if trial.status == "damaged" else "failed"
-            yield f"trial {trial.name} {state}: {trial.reason or 'no reason was given'}"
 
 
 def tier_note(summary: CampaignSummary) -> str:

@@ -50,7 +50,10 @@ def frame(board: Board) -> RenderableType:
     """Return what the terminal shows now."""
     with board.lock:
         shown = board.current or _last(board)
-        samples = _samples(board, shown)
+        try:
+            samples, broken = _samples(board, shown), False
+        except StoreError:
+            samples, broken = [], True
         if shown != board.current:
             # Of a trial that is over, what counts is shown, not what came after it.
             samples = [sample for sample in samples if sample.window == "measured"] or samples
@@ -59,6 +62,8 @@ def frame(board: Board) -> RenderableType:
         samples = [sample for sample in samples if sample.index > last - _STRIP_CELLS]
         parts: list[RenderableType] = [_head(board), _bar(board)]
         parts.append(_trial_line(board, shown))
+        if broken:
+            parts.append(Text("warning: its files are damaged, and it does not count: see `iodyno report`"))
         if samples:
             parts += [_hosts(samples), Text(), *_latency(samples)]
         if metrics := [f"{each['name']} {amount(each['value'], each['unit'])}" for each in board.metrics()]:
@@ -117,16 +122,14 @@ def _last(board: Board) -> str | None:
 
 
 def _samples(board: Board, shown: str | None) -> Sequence[Sample]:
+    """The samples of a trial. Raises StoreError where its files are damaged."""
     if shown is None:
         return []
     if shown == board.current:
         return list(board.samples)
     if board.trials[shown]["status"] not in ("finished", "failed"):
         return []
-    try:
-        return board.samples_of(shown)
-    except StoreError:
-        return []  # broken, which `iodyno report` says
+    return board.samples_of(shown)
 
 
 def _head(board: Board) -> Text:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from iodyno.cli.campaign_argument import complete_campaign
+from iodyno.cli.campaign_argument import complete_campaign, tell_lost
 from iodyno.cli.form import format_option, show, verbose_option
 from iodyno.cli.given import given
 from iodyno.cli.model.own_file import OwnFile
@@ -253,7 +253,9 @@ def _data(
     from iodyno.analysis.summary import analyse
 
     assert campaign is not None
-    return data_of(analyse(read_dataset(campaign)), wanted, of_an_operation=of_an_operation)
+    summary = analyse(read_dataset(campaign))
+    tell_lost(campaign, summary.trials)
+    return data_of(summary, wanted, of_an_operation=of_an_operation)
 
 
 def _levels(written: str) -> dict[str, str]:

@@ -14,6 +14,7 @@ from iodyno.analysis.fitting.campaign import LOADS, fit_line, held_out
 from iodyno.analysis.fitting.points import Line, lines_of, rows_of
 from iodyno.analysis.results import CampaignSummary
 from iodyno.analysis.summary import analyse, unit_of
+from iodyno.cli.campaign_argument import tell_lost
 from iodyno.cli.form import show
 from iodyno.cli.model.scaling import scale_campaign
 from iodyno.core.errors import ExperimentError
@@ -33,6 +34,7 @@ def fit_campaign(
     """
     dataset = read_dataset(campaign)
     summary = analyse(dataset)
+    tell_lost(campaign, summary.trials)
     lines = _lines(dataset, summary, factor, outcome)
     if scaling:
         load = _along(summary, factor).name.replace("_", " ")

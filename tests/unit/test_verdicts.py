@@ -277,7 +277,12 @@ def test_cycles_that_were_not_counted_are_no_cost_beside_the_cpu_time(
             make_campaign(tmp_path / f"{name}{seed}", [({"size": 1024}, truth)], seed=seed) for seed in (1, 2)
         ]
         assert run(["compare", *map(str, made), "--json"]) == 0
-        return set(json.loads(capsys.readouterr().out)["points"][0]["verdicts"])
+        found = set(json.loads(capsys.readouterr().out)["points"][0]["verdicts"])
+        # The same of two points, which have every outcome.
+        assert run(["compare", *map(str, made), "--points", "p01", "p01", "--json"]) == 0
+        of_points = set(json.loads(capsys.readouterr().out)["outcomes"])
+        assert found <= of_points and any("cycle" in name for name in of_points) == (pmu_hz > 0)
+        return found
 
     reckoned, counted = judged("tsc", 0.0), judged("pmu", 2.1e9)
     assert reckoned == {"goodput_bits_per_s", "client.cpu_ns_per_kib", "server.cpu_ns_per_kib"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -202,7 +202,7 @@ def points_headline(
     changes: Sequence[OutcomeChange],
     sides: Sequence[tuple[str, str]],
     apart: Sequence[str],
-    asked: Sequence[str],
+    asked: Collection[str],
     sessions: int,
 ) -> Headline:
     """Return what differs most between two points, of what was `asked` for first; `apart`: how else they differ."""

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from iodyno.analysis.compare import OutcomeChange, outcome_changes
+from iodyno.analysis.decisions.sides import busy_time, counted_once
 from iodyno.analysis.functions import Part
 from iodyno.analysis.mechanisms import MechanismChange
 from iodyno.analysis.path_steps import step_changes
@@ -45,7 +46,7 @@ def points_shown(first: Side, second: Side, *, verbose: bool) -> Shown:
         }
 
     def blocks() -> Iterator[Block]:
-        asked = first.summary.asked
+        asked = {name for each in first.summary.asked for name in (each, busy_time(each))}
         sessions = len({first.summary.folder, second.summary.folder})
         yield points_headline(outcomes, _places(first, second), _apart(first, second), asked, sessions)
         if not verbose:
@@ -105,7 +106,10 @@ def functions_shown(first: Side, second: Side, host: str, top: int, by: Part) ->
 
 
 def _outcomes(first: Side, second: Side) -> list[OutcomeChange]:
-    return outcome_changes(first.point.outcomes, second.point.outcomes)
+    """Return the change of each outcome of both, each cost once."""
+    outcomes = first.point.outcomes
+    names = counted_once(tuple(outcomes), first.summary, second.summary)
+    return outcome_changes({name: outcomes[name] for name in names}, second.point.outcomes)
 
 
 def _mechanism_blocks(changes: Sequence[MechanismChange]) -> Iterator[Block]:

@@ -47,18 +47,23 @@ _OF_BUSY_TIME = {"cycles_per_kib": "cpu_ns_per_kib", "bytes_per_cycle": "cpu_ns_
 
 
 def judged_outcomes(*campaigns: CampaignSummary) -> tuple[str, ...]:
-    """Return the outcomes that the first campaign asks for, less those that would count one cost twice: where no campaign counted
-    cycles they are busy time by a constant, and have the ratio of the CPU time that is judged beside them.
+    """Return the outcomes that the first campaign asks for, each cost once."""
+    return counted_once(campaigns[0].asked, *campaigns)
+
+
+def counted_once(names: Sequence[str], *campaigns: CampaignSummary) -> tuple[str, ...]:
+    """Return the outcomes less those that would count one cost twice: where no campaign counted cycles they are busy time by a
+    constant, and have the ratio of the CPU time that is beside them.
     """
-    asked = campaigns[0].asked
     if any(campaign.tier != "tsc" for campaign in campaigns):
-        return asked
+        return tuple(names)
+    return tuple(name for name in names if busy_time(name) == name or busy_time(name) not in names)
 
-    def twice(name: str) -> bool:
-        host, dot, outcome = name.rpartition(".")
-        return outcome in _OF_BUSY_TIME and f"{host}{dot}{_OF_BUSY_TIME[outcome]}" in asked
 
-    return tuple(name for name in asked if not twice(name))
+def busy_time(outcome: str) -> str:
+    """Name the CPU time that an outcome in cycles is a multiple of where no cycles were counted; of another, itself."""
+    host, dot, name = outcome.rpartition(".")
+    return f"{host}{dot}{_OF_BUSY_TIME.get(name, name)}"
 
 
 def shared_points(first: CampaignSummary, second: CampaignSummary) -> list[Pair]:

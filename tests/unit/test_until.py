@@ -261,6 +261,18 @@ def test_an_early_narrow_interval_wants_a_block_that_confirms_it() -> None:
     assert rule.look(observations(1.3, blocks + 1, 0.01), blocks + 1).answer == "yes"
 
 
+@pytest.mark.parametrize("rule", ["width(ratio(size)) < 90%", "width(client.cpu_ns_per_kib) < 90%"])
+def test_no_interval_stands_beside_an_answer_that_does_not_rest_on_it(rule: str) -> None:
+    """One of two blocks may be narrower than asked, and the rule does not believe it: it would contradict the answer."""
+    for blocks in (2, LEAST_FREEDOM):
+        found = judge(rule).look(observations(1.3, blocks, 0.01), blocks)
+        assert found.answer == "undecided" and found.more_trials and found.estimate
+        assert (found.low, found.high) == (None, None) == (found.looks[-1].low, found.looks[-1].high)
+        assert "[" not in look_line(found) and "fewer than 5 degrees of freedom" in decision_sentence(found)
+    found = judge(rule).look(observations(1.3, LEAST_FREEDOM + 2, 0.01), LEAST_FREEDOM + 2)
+    assert found.answer == "yes" and "[" in look_line(found)
+
+
 def test_where_there_is_no_interval_it_says_why() -> None:
     rule = judge(RATIO)
     assert rule.look([], 1, problem="a trial is failed: lost").missing == "a trial is failed: lost"

@@ -121,7 +121,15 @@ class Judge:
         found = self._find(observations)
         if found.missing == "" and found.fit is None:
             found = replace(found, missing=problem or "too few trials for an interval")
-        shown = _shown(found, rule.of)
+        shown, missing = _shown(found, rule.of), found.missing
+        if (
+            rule.kind == "width"
+            and found.fit is not None
+            and found.fit.freedom < LEAST_FREEDOM
+            and not missing
+        ):
+            # The rule does not believe it, and nor should who reads it.
+            shown, missing = (shown[0], None, None), f"fewer than {LEAST_FREEDOM} degrees of freedom"
         looks = [*(look for look in earlier if look.blocks < blocks), Look(blocks, len(observations), *shown)]
         narrow = rule.kind == "width" and self._narrow(found)
         confirmed = narrow and found.fit is not None and found.fit.freedom >= CONFIRM_BELOW
@@ -149,7 +157,7 @@ class Judge:
             if answer != "undecided"
             else self._more(found, len(observations), blocks, narrow),
             tuned_trials=0 if rule.kind == "width" else self.plan.tuned_trials,
-            missing=found.missing,
+            missing=missing,
             coarse=answer == "undecided" and self._coarse(found),
             left_out=left_out,
             looks=tuple(looks),

@@ -21,6 +21,7 @@ from iodyno.analysis.summary import analyse
 from iodyno.core.outcome import Estimate
 from iodyno.core.warnings import Warning, WarningCode
 from iodyno.report import html
+from iodyno.report.answer import answer
 from iodyno.report.csv import outcome_rows
 from iodyno.report.figures import cost_by_class, cost_vs_factor, draw
 from iodyno.report.form import csv_text, headline_lines
@@ -72,6 +73,10 @@ def test_the_tiles_are_the_ends_that_the_sentence_names() -> None:
 def test_where_every_cost_is_void_no_tile_shows_one() -> None:
     made = void_at(*range(len(made_summary.summary().points)))
     assert [tile.what for tile in html.tiles(made)] == ["Highest goodput"]
+    # Nor does the report begin with what it has not: it is told after what it has.
+    first = [sentence.text for sentence in answer(made, sentences(made), ()).first]
+    assert first[-1] == "CPU cost of sut is unreliable at 30 of 30 points: steal time > 1 %."
+    assert first[0].startswith("Goodput peaks at ")
 
 
 def test_a_void_cost_has_its_mark_in_every_table() -> None:

@@ -52,11 +52,15 @@ def answer(summary: CampaignSummary, said: Sequence[Sentence], figures: Sequence
     every = [*said, *(Sentence(text, about="limiter") for text in limiter_sentence(summary))]
     chosen: list[Sentence] = []
     order, asks_limiter = _ORDER, _ASKS_LIMITER.search(summary.question) is not None
+    late: tuple[About, ...] = ()
     if load_of(summary).asks and not asks_cost(summary):
         # Of who serves, how much it serves comes before what that costs.
-        order = (_QUESTIONS, ("beside",), _RATE, ("cost",), ("change",), ("latency",))
+        order, late = (
+            (_QUESTIONS, ("beside",), _RATE, ("cost",), ("change",), ("latency",)),
+            ("cost", "change"),
+        )
     if any(sentence.about == "times" for sentence in said):
-        order = (_QUESTIONS, ("times",), ("spread",), ("change",))
+        order, late = (_QUESTIONS, ("times",), ("spread",), ("change",)), ()
     if asks_limiter:
         # What was asked for in words is answered, and beside it what the experiment names first.
         order = (_QUESTIONS, ("limiter",), ("cost",) if asks_cost(summary) else _RATE, ("change",))
@@ -71,8 +75,8 @@ def answer(summary: CampaignSummary, said: Sequence[Sentence], figures: Sequence
             chosen.append(sentence)
     least = chosen[-1:]
     chosen += _other_change(summary, every, chosen)
-    # In the order in which they are said of any campaign.
-    chosen.sort(key=every.index)
+    # In the order in which they are said of any campaign; of who serves, how much and how fast before what that costs.
+    chosen.sort(key=lambda s: (s.caveat, s.about in late, every.index(s)))
     hidden = next((s for s in every if s.about == "hidden"), None)
     if hidden is not None and hidden not in chosen:
         # It drives out what is said last, but neither what an operation costs nor what one workload costs the other; of what

@@ -30,7 +30,7 @@ About = Literal[
 @dataclass(frozen=True)
 class Sentence:
     """One sentence, the single cases that it sums up, and what it is about. `title`: what the cases are called together.
-    `decided`: False of a change that is undecided in every case.
+    `decided`: False of a change that is undecided in every case. `caveat`: it says why there is no answer, and comes after any.
     """
 
     text: str
@@ -38,6 +38,7 @@ class Sentence:
     about: About = "more"
     title: str = ""
     decided: bool = True
+    caveat: bool = False
 
     @property
     def heading(self) -> str:

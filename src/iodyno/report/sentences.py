@@ -177,7 +177,8 @@ def void_sentences(own: CampaignSummary, summary: CampaignSummary, host: str) ->
     if without:
         of = f" at {without} of {len(summary.points)} points" if len(summary.points) > 1 else ""
         about: About = "more" if own.points else "cost"
-        yield Sentence(f"CPU cost of {host} is unreliable{of}: steal time > 1 %.", about=about)
+        text = f"CPU cost of {host} is unreliable{of}: steal time > 1 %."
+        yield Sentence(text, about=about, caveat=not own.points)
 
 
 def range_sentences(

@@ -16,7 +16,9 @@ from iodyno.cli.complaint import OF_OTHER_TOOLS
 from iodyno.cli.lazy import CommandEntry
 from iodyno.cli.main import COMMANDS, run
 from iodyno.cli.model import MODELS
+from iodyno.core.outcome import Estimate
 from iodyno.report.form import FORMS
+from iodyno.report.headline import headline, shortened
 from iodyno.report.limiter import name_of
 from iodyno.report.method import method_rows
 from iodyno.report.path_facts import path_rows
@@ -193,3 +195,43 @@ def test_every_command_that_answers_has_the_four_forms_in_one_option(entry: Comm
         "fit",
         "cost",
     )
+
+
+@pytest.mark.parametrize(
+    ("low", "shown"), [(None, "of 1 of 3 trials"), (350.0, "[350, 450] of 2 of 3 trials")]
+)
+def test_an_estimate_of_some_trials_says_of_how_many(low: float | None, shown: str, tmp_path: Path) -> None:
+    truth = Truth(background=0.0)
+    made = analyse(read_dataset(make_campaign(tmp_path / "c", [({"connections": 1, "size": 65536}, truth)])))
+    (point,), made = made.points, replace(made, windows={"measured_ns": 10**9})
+    cost = Estimate(400.0, low, low and 450.0, 2 if low else 1, "ns/KiB", "t")
+    of_some = replace(point, outcomes={**point.outcomes, "client.cpu_ns_per_kib": cost})
+    for each, said in ((of_some, shown), (point, "")):
+        rows = dict(headline(replace(made, points=(each,)), "c").rows)
+        assert (" of 3 trials" in rows["Sender"][1]) == bool(said) and said in rows["Sender"][1]
+        assert "trials" not in rows["Throughput"][1]
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("short enough, as it is", "short enough, as it is"),
+        (
+            "no value in any trial: " + "w " * 60,
+            "no value in any trial: " + "w " * 60,
+        ),  # no end is far enough
+        ("the window is too short for it. " + "A longer one has more. " * 4, ("A longer one has more ...")),
+        (
+            "the load fell behind, as one of its threads (of 4, on two CPUs) waited " + "x" * 60 + ", so",
+            "x ...",
+        ),
+        (
+            "it waited for (all of them, " + "y" * 90 + ") and then it went on, which is the end",
+            "went on ...",
+        ),
+    ],
+)
+def test_a_long_reason_ends_where_a_part_of_its_sentence_does(text: str, shown: str) -> None:
+    said = shortened(text)
+    assert said.endswith(shown) and said.count("(") == said.count(")")
+    assert said == text or text.removeprefix(said.removesuffix(" ..."))[:2] in (". ", "; ", ": ", ", ")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -10,6 +11,7 @@ from iodyno.analysis.results import CampaignSummary, PointSummary
 from iodyno.core.experiment import NO_SENSORS
 from iodyno.core.limiter import UNKNOWN, Finding
 from iodyno.core.outcome import Estimate
+from iodyno.core.quantity import counted
 from iodyno.core.warnings import WarningCode
 from iodyno.loads.base.report import Row, load_of
 from iodyno.report.csv import outcome_rows
@@ -30,6 +32,8 @@ _SCALES = {"ns/operation": ((1e6, "ms each"), (1e3, "us each"), (1, "ns each")),
 _ARROWS = {"reverse": "<-", "both": "<->"}
 _LONGEST = 100
 """Characters of a warning or a reason that are shown (chosen: a line and a half); all of it with -v."""
+_ENDS = re.compile(r"[.;:,] ")
+"""Ends of sentences and of their parts."""
 
 
 def point_shown(
@@ -190,13 +194,21 @@ def _values(point: PointSummary, row: Row) -> tuple[str, ...]:
     if len(shown) == 1:
         _, name, found = shown[0]
         value, interval = estimate_text(found, name)
+        interval = " ".join(filter(None, (interval, _of_some(point, found))))
         return value + (MARK if is_void(point, name) else ""), interval, _cpus(point, row, found)
     texts = []
     for word, name, found in shown:
         too_few = " (too few)" if found.missing and "too few" in found.missing else ""
         value, interval = estimate_text(found, name) if found.estimate is not None else (f"–{too_few}", "")
-        texts.append(" ".join(filter(None, (word, value + (MARK if is_void(point, name) else ""), interval))))
+        value += MARK if is_void(point, name) else ""
+        texts.append(" ".join(filter(None, (word, value, interval, _of_some(point, found)))))
     return ("   ".join(texts),)
+
+
+def _of_some(point: PointSummary, found: Estimate) -> str:
+    """Return `of 1 of 3 trials` where the others have no value: the interval is blank then, or that of one trial alone."""
+    some = found.estimate is not None and 0 < found.n < point.finished
+    return f"of {found.n} of {counted(point.finished, 'trial')}" if some else ""
 
 
 def _cpus(point: PointSummary, row: Row, cost: Estimate) -> str:
@@ -250,10 +262,20 @@ def _warning(summary: CampaignSummary) -> str:
 
 
 def shortened(text: str) -> str:
-    """The text up to the end of a part of its sentence, where it is longer than a line and a half."""
+    """Return the text up to the end of a sentence or of a part of one, where it is longer than a line and a half; whole where
+    it has no such end.
+
+    >>> shortened("fewer than 100 operations are beyond it; " + "a longer window has more " * 4)
+    'fewer than 100 operations are beyond it ...'
+    """
     if len(text) <= _LONGEST:
         return text
-    begin = text[: _LONGEST - 4]
-    # At the end of a part of the sentence, where one is near.
-    clause = max(begin.rfind(mark) for mark in (", ", "; ", ": "))
-    return f"{begin[:clause] if clause > _LONGEST // 2 else begin.rsplit(' ', 1)[0]} ..."
+    ends = [found for found in _ENDS.finditer(text) if _is_closed(text[: found.start()])]
+    within = [found for found in ends if _LONGEST // 3 <= found.start() <= _LONGEST - 4]
+    of_sentences = [found for found in within if found[0] in (". ", "; ")]
+    chosen = (of_sentences or within)[-1:] or [found for found in ends if found.start() >= _LONGEST][:1]
+    return f"{text[: chosen[0].start()]} ..." if chosen else text
+
+
+def _is_closed(text: str) -> bool:
+    return text.count("(") == text.count(")")

@@ -68,7 +68,7 @@ def needs(experiment: Experiment) -> str:
     if clang:
         found.append("an agent built with clang")
     if "sandbox" in asked.get("path", ()):
-        found.append("for four of its levels `make sandbox` and `make guest`")
+        found.append("for four levels `runsc` and [a guest](paths.md)")
     if volumes := asked.get("volume"):
         found.append("volumes that the machine can have: " + ", ".join(sorted(volumes)))
     return "; ".join(found) or "nothing"

@@ -26,7 +26,8 @@ MODULES = (
     *("failover", "net_failover", "virtio_net", "virtio_console"),
 )
 """Modules of Debian's cloud kernel that the guest needs, each after those that it needs itself."""
-ADVICE = "run `make guest` in a checkout of iodyno: it installs QEMU and unpacks a kernel into ~/.cache/iodyno/guest"
+_CHECKOUT = "a clone of https://github.com/iodyno/iodyno"
+ADVICE = f"run `make guest` in {_CHECKOUT}: it installs QEMU and unpacks a kernel into ~/.cache/iodyno/guest"
 _MEMORY_MIB = 512
 _BOOT_TIMEOUT_S = 90.0
 """Chosen: a guest is up in 5 s on an idle machine, and in ten times that on a busy one."""
@@ -132,10 +133,10 @@ def unavailable(
     if os.uname().machine != "x86_64":
         return f"guests are x86-64, this machine is {os.uname().machine}"
     if shutil.which(QEMU) is None:
-        return f"there is no {QEMU} (in a checkout of iodyno: {made_by})"
+        return f"there is no {QEMU}: `{made_by}` in {_CHECKOUT} installs it"
     needed = ["vmlinuz", "busybox", *(f"{name}.ko" for name in modules)]
     if missing := [name for name in needed if not (folder / name).is_file()]:
-        return f"there is no {folder / missing[0]} (in a checkout of iodyno: {made_by})"
+        return f"there is no {folder / missing[0]}: `{made_by}` in {_CHECKOUT} unpacks it"
     if shutil.which("setpriv") is None:
         return "there is no setpriv (Debian: apt-get install util-linux)"
     if not os.access("/dev/net/tun", os.R_OK | os.W_OK):

@@ -21,13 +21,13 @@ from iodyno import run_folder
 from iodyno.core.errors import AccessError
 from iodyno.hosts.access import AgentProgram, AgentStreams, Reached, spawn
 
-ADVICE = "put gVisor's runsc into the PATH (gvisor.dev), or run `make sandbox` in a checkout of iodyno"
+ADVICE = "put gVisor's runsc into the PATH: https://gvisor.dev has it"
 _FLAGS = ("--ignore-cgroups", "--overlay2=none", "--network=sandbox", "--platform=systrap")
 _KIND = "sandboxes"
 
 
 def find_runsc() -> Path | None:
-    """The program `runsc`: of the PATH, else the one that `make sandbox` built."""
+    """The program `runsc`: of the PATH, else the one that `make sandbox` of a checkout built."""
     built = Path.home() / ".cache" / "iodyno" / "runsc"
     if found := shutil.which("runsc"):
         return Path(found)
@@ -149,7 +149,7 @@ def unavailable() -> str | None:
     """Why there is no sandbox on this machine; None: there may be one."""
     runsc = find_runsc()
     if runsc is None:
-        return "there is no runsc (gvisor.dev; in a checkout of iodyno: make sandbox)"
+        return "there is no runsc in the PATH: https://gvisor.dev has it"
     if shutil.which("setpriv") is None:
         return "there is no setpriv (Debian: apt-get install util-linux)"
     with contextlib.suppress(OSError, subprocess.TimeoutExpired):

@@ -62,7 +62,7 @@ async def open_path(
             advice="give both hosts access: netns, or leave path out",
         )
     if why := unavailable(level):
-        raise AccessError(why, where=f"path {level}", advice="leave the level out, or make what it needs")
+        raise AccessError(why, where=f"path {level}", advice="leave the level out, or install what it needs")
     cpus, shared = divide_cpus(sorted(LAB_CPUS), {spec.name: spec.cpus for spec in specs.values()})
     options = [spec.options for spec in specs.values()]
     asked = Asked(

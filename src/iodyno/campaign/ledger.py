@@ -85,20 +85,29 @@ class Ledger:
         for suffix in ("", "-wal", "-shm"):
             (folder / (FILE + suffix)).unlink(missing_ok=True)
         ledger = cls(folder)
-        ledger.plan(header)
-        known = set(ledger.entries())
+        try:
+            ledger._fill(header, folder)
+        except BaseException:
+            ledger.close()
+            raise
+        return ledger
+
+    def _fill(self, header: Mapping[str, Any], folder: Path) -> None:
+        """Writes down the plan, and what is stored of each of its trials."""
+        self.plan(header)
+        known = set(self.entries())
         for place in list(places_of_trials(folder)):
-            manifest = ledger._whole(f"trial {place.name}", place, folder / DAMAGED / place.name)
+            manifest = self._whole(f"trial {place.name}", place, folder / DAMAGED / place.name)
             if manifest is None:
                 order, attempt = map(int, place.name.split("-"))
-                ledger.mark(order, "planned", attempt)
+                self.mark(order, "planned", attempt)
                 continue
             if manifest["order"] not in known:
-                ledger.add([_planned(manifest)])
-                ledger.beyond.append(_planned(manifest))
+                self.add([_planned(manifest)])
+                self.beyond.append(_planned(manifest))
                 known.add(manifest["order"])
             reason = manifest["reason"]
-            ledger.mark(
+            self.mark(
                 manifest["order"],
                 manifest["status"],
                 manifest["attempt"],
@@ -106,8 +115,7 @@ class Ledger:
                 folder=f"trials/{manifest['trial']}",
             )
         for place in background_folders(folder):
-            ledger._whole(f"background {place.name}", place, folder / DAMAGED / f"background-{place.name}")
-        return ledger
+            self._whole(f"background {place.name}", place, folder / DAMAGED / f"background-{place.name}")
 
     def _whole(self, name: str, place: Path, aside: Path) -> dict[str, Any] | None:
         """The manifest of what is stored there; None: it is damaged, and was set aside."""

@@ -55,6 +55,42 @@ def shown(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str
     return code, out.out, out.err
 
 
+def test_shares_of_a_line_through_the_origin_are_of_the_variation_about_zero(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As R's summary.lm: about the mean the load alone would explain more than there is."""
+    source = np.random.default_rng(3)
+    rows = [
+        (rate, read, 0.006 * rate * (1 - 0.002 * read) + source.normal(0, 0.3))
+        for rate, read, _ in product((1000, 4000), (0, 100), range(8))
+    ]
+    lines = ["rate,read [%],cpu", *(f"{rate},{read},{cpu:.4f}" for rate, read, cpu in rows)]
+    asked = (
+        "--csv",
+        str(written(tmp_path, lines)),
+        "--unit",
+        "% of a core",
+        "--formula",
+        "0 + rate + rate:read",
+    )
+    code, out, _ = shown(capsys, *asked, "--json")
+    variation = json.loads(out)["variation"]
+    load, values = np.array([row[0] for row in rows]), np.array([round(row[2], 4) for row in rows])
+    coded = np.array([row[1] / 50 - 1 for row in rows])
+    matrix = np.column_stack([load, load * coded])
+    left = values - matrix @ np.linalg.lstsq(matrix, values, rcond=None)[0]
+    assert (code, variation["orthogonal"]) == (0, True)
+    assert variation["r_squared"] == pytest.approx(1 - left @ left / (values @ values))
+    shares = {one["name"]: one["share_ratio"] for one in variation["sources"]}
+    assert (
+        shares["rate"] + shares["rate:read"] == pytest.approx(variation["r_squared"]) and shares["rate"] < 1
+    )
+    df = {one["name"]: one["df"] for one in variation["sources"]}
+    assert (df["rate"], df["rate:read"], df["error"], df["total"]) == (1, 1, 30, 32)
+    _, out, _ = shown(capsys, *asked)
+    assert "% of the variation of cpu about zero: rate " in out
+
+
 def test_the_equation_and_what_follows_from_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = written(tmp_path, table())
     code, out, _ = shown(

@@ -11,6 +11,7 @@ from iodyno.analysis.cost_model.consequences import Consequence, consequences
 from iodyno.analysis.cost_model.derived import Cores, Derived, FactoredTerm
 from iodyno.analysis.cost_model.model import CostModel
 from iodyno.analysis.cost_model.shown import CostStudy
+from iodyno.analysis.cost_model.variation import Variation
 from iodyno.analysis.cost_model.written import natural_symbols
 from iodyno.core.outcome import Estimate
 from iodyno.core.quantity import counted
@@ -82,7 +83,7 @@ def sentences(study: CostStudy) -> Iterator[str]:
     what = outcome_words(study)
     variation = study.variation
     within = variation.within_blocks
-    share, of = (variation.r_squared, "") if within is None else (within, " within blocks")
+    share, of = (variation.r_squared, _about(variation)) if within is None else (within, " within blocks")
     explained = f"The model explains {100 * share:.1f} % of the variation of {what}{of}"
     if not strong:
         yield f"{explained}; no factor has an effect that stands out of the spread of the trials."
@@ -241,7 +242,14 @@ def variation_table(study: CostStudy) -> Table:
         for one in ordered
     )
     note = "" if study.variation.orthogonal else "; shares overlap, as the terms are correlated"
-    return Table(f"What explains the variation of {study.outcome}{note}", columns, rows)
+    return Table(
+        f"What explains the variation of {study.outcome}{_about(study.variation)}{note}", columns, rows
+    )
+
+
+def _about(variation: Variation) -> str:
+    """From where variation counts, where that is not the mean."""
+    return " about zero" if variation.about == "zero" else ""
 
 
 def effects_table(study: CostStudy) -> Table | None:

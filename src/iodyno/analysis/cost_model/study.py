@@ -61,7 +61,9 @@ def study(found: Fit, load: str | None = None) -> CostStudy:
         coefficients=tuple(coefficients),
         equation=written(equation_of(model)),
         variation=variation,
-        half_normal=half_normal(found) if two_level(model) and variation.orthogonal else None,
+        half_normal=half_normal(found)
+        if two_level(model) and variation.orthogonal and variation.about == "mean"
+        else None,
         checks=checks_of(found, variation),
         main_effects=main_effects(model),
         interactions=interactions(model),

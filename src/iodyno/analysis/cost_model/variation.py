@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
@@ -37,7 +38,8 @@ class Source:
 @dataclass(frozen=True)
 class Variation:
     """Sources in order: terms, blocks, error, total. `orthogonal`: whether the shares of the terms add up. F and p are of the
-    terms. `within_blocks`: what they explain of the variation that blocks leave; None without blocks.
+    terms. `within_blocks`: what they explain of the variation that blocks leave; None without blocks. `about`: from where
+    variation counts.
     """
 
     sources: tuple[Source, ...]
@@ -46,6 +48,7 @@ class Variation:
     f: float | None
     p: float | None
     orthogonal: bool
+    about: Literal["mean", "zero"]
     within_blocks: float | None = None
     lack_of_fit: tuple[Source, Source] | None = None
 
@@ -53,15 +56,18 @@ class Variation:
 def variation_of(fit: Fit) -> Variation:
     """Sums of squares of each term given all others (type III; Jain 1991, sections 17.5 and 18.4, of an orthogonal design).
 
-    Shares are of the variation about the mean; they add up to 100 % in an orthogonal design only, and where they do not
-    `orthogonal` is False. Sums and shares are of the trials as they are, also of a weighted or robust fit; F and p are
+    Shares are of the variation about the mean, or about zero where the model has no intercept: a line through the origin is no
+    change of a mean (Kvalseth 1985, Cautionary note about R2). They add up to 100 % in an orthogonal design only, and where they
+    do not `orthogonal` is False. Sums and shares are of the trials as they are, also of a weighted or robust fit; F and p are
     those of the fit.
     The lack of fit is tested where points are replicated.
     """
     prepared = fit.prepared
     plain = fit if fit.power is None and fit.squares else solve(prepared, fit.data.values, "ols", "classical")
     values = fit.data.values
-    total = float(np.sum((values - values.mean()) ** 2))
+    first = 1 if prepared.formula.intercept else 0
+    total = float(np.sum((values - values.mean() * first) ** 2))
+    total_df = len(values) - first
     rest = float(plain.residuals @ plain.residuals)
     df = prepared.residual_df
     columns = columns_of(prepared.formula)
@@ -80,8 +86,7 @@ def variation_of(fit: Fit) -> Variation:
         explained += squares
         sources.append(Source(name, len(places), squares, squares / total, *_wald(fit, places)))
     sources.append(Source(RESIDUAL, df, rest, rest / total))
-    sources.append(Source(TOTAL, len(values) - 1, total, 1.0))
-    first = 1 if prepared.formula.intercept else 0
+    sources.append(Source(TOTAL, total_df, total, 1.0))
     # What blocks take out is explained by the time, and by none of the factors.
     f, p = _wald(fit, list(range(first, prepared.terms)))
     of_blocks = next((one.sum_of_squares for one in sources if one.name == BLOCKS), 0.0)
@@ -89,10 +94,11 @@ def variation_of(fit: Fit) -> Variation:
     return Variation(
         tuple(sources),
         1 - rest / total,
-        1 - (rest / df) / (total / (len(values) - 1)) if df > 0 else None,
+        1 - (rest / df) / (total / total_df) if df > 0 else None,
         f,
         p,
-        prepared.formula.intercept and math.isclose(explained + rest, total, rel_tol=1e-6),
+        math.isclose(explained + rest, total, rel_tol=1e-6),
+        "mean" if prepared.formula.intercept else "zero",
         within_blocks=max(0.0, 1 - rest / within) if prepared.blocks and within > 0 else None,
         lack_of_fit=_lack_of_fit(fit, float(fit.weights @ fit.residuals**2)) if fit.squares else None,
     )

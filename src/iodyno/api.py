@@ -17,9 +17,10 @@ from iodyno.campaign.folder import new_folder
 from iodyno.campaign.runner import run_campaign
 from iodyno.campaign.strategy import Strategy
 from iodyno.core.design import Design, PlannedTrial
-from iodyno.core.errors import StoreError, TrialError
+from iodyno.core.errors import ExperimentError, StoreError, TrialError
 from iodyno.core.experiment import Experiment, SensorLevel
 from iodyno.core.noise import NoiseSpec
+from iodyno.core.search import parse_goal
 from iodyno.core.warnings import Warning
 from iodyno.designs import noise_ladder
 from iodyno.formats import shipped
@@ -262,14 +263,15 @@ def noise(
 
 
 def tcp(
-    connections: int = 1, size: str | int = "64KiB", seconds: float = 3, *, to: str | None = None, clients: int = 1,
+    connections: int = 1, size: str | int | None = None, seconds: float = 3, *, to: str | None = None, clients: int = 1,
     repeat: int | None = None, into: Folder = "campaigns",
     sensors: SensorLevel = "light", **parameters: Any,
 ) -> Campaign:  # fmt: skip
     """Measure rate and cost of streams between two namespaces of this machine, or to the host `to` (`user@host`).
 
     `clients`: hosts on this machine that load the one server, each with so many connections. `parameters`: of the workload
-    `stream`, as in an experiment file. Raises as `run` does.
+    `stream`, as in an experiment file. What is not asked for is as of `iodyno tcp`: messages of 64 KiB, 1400 B over UDP.
+    Raises as `run` does.
     """
     levels = {"connections": connections, "size": size, "transport": "tcp", **parameters}
     keys = quick.tcp(
@@ -279,17 +281,20 @@ def tcp(
 
 
 def rr(
-    connections: int = 1, size: str | int = "64B", response_size: str | int = "64B", seconds: float = 3, *,
+    connections: int | None = None, size: str | int | None = None, response_size: str | int = 64, seconds: float = 3, *,
     to: str | None = None, clients: int = 1, repeat: int | None = None, into: Folder = "campaigns",
     sensors: SensorLevel = "light", **parameters: Any,
 ) -> Campaign:  # fmt: skip
-    """Measure requests and answers: rate, times and cost. `parameters`: of the workload `request_response`. Raises as `run`."""
+    """Measure requests and answers: rate, times and cost. `parameters`: of the workload `request_response`.
+
+    What is not asked for is as of `iodyno rr`: requests of 64 B, 1 connection, 64 with a `rate`, and the engine for so many.
+    Raises as `run` does.
+    """
     levels = {
         "connections": connections,
         "size": size,
         "response_size": response_size,
         "transport": "tcp",
-        "engine": "epoll",
         **parameters,
     }
     keys = quick.rr(_written(levels), seconds=seconds, to=to, clients=clients, repeat=repeat, sensors=sensors)
@@ -297,35 +302,39 @@ def rr(
 
 
 def disk(
-    target: Folder, size: str | int = "1GiB", seconds: float = 3, *, queue_depth: int = 1, block: str | int = "4KiB",
+    target: Folder, size: str | int | None = None, seconds: float = 3, *, queue_depth: int = 1, block: str | int = "4KiB",
     to: str | None = None, repeat: int | None = None, into: Folder = "campaigns",
     sensors: SensorLevel = "light", **parameters: Any,
 ) -> Campaign:  # fmt: skip
-    """Measure reads and writes of a file or a device: rate, times and cost. A file that is not there is laid out.
+    """Measure reads and writes of a file, a device, or `null`: rate, times and cost. A file that is not there is laid out.
 
-    `parameters`: of the workload `disk`, as `read="70%"`. Raises as `run` does.
+    `size`: of the working set; without it that of the file, or 1 GiB. `parameters`: of the workload `disk`, as `read="70%"`.
+    Raises as `run` does.
     """
-    place = str(target) if to else str(Path(target).absolute())
-    levels = {"target": place, "working_set": size, "queue_depth": queue_depth, "block": block, **parameters}
-    if queue_depth > 1:
-        levels.setdefault("syscalls", "io_uring")
-    return run(
-        _parsed(quick.disk(_written(levels), seconds=seconds, to=to, repeat=repeat, sensors=sensors)),
-        into=into,
-    )
+    place = str(target) if to else quick.absolute(str(target))
+    asked = {"target": place, "working_set": size, "queue_depth": queue_depth, "block": block, **parameters}
+    levels = _written(asked)
+    levels |= quick.unasked_of_target(levels, to=to)
+    return run(_parsed(quick.disk(levels, seconds=seconds, to=to, repeat=repeat, sensors=sensors)), into=into)
 
 
 def search(
-    *goals: str, min_load: str | int = 100, max_load: str | int = 1_000_000, width: str = "2%",
-    search_duration: str = "60s", seconds: float = 1, to: str | None = None, into: Folder = "campaigns",
-    sensors: SensorLevel = "light", **parameters: Any,
+    *goals: str, min_load: str | int = quick.SEARCH_LOADS[0], max_load: str | int = quick.SEARCH_LOADS[1],
+    width: str = quick.SEARCH_WIDTH, search_duration: str = f"{quick.SEARCH_DURATION_S}s", seconds: float = 1,
+    to: str | None = None, into: Folder = "campaigns", sensors: SensorLevel = "light", **parameters: Any,
 ) -> Campaign:  # fmt: skip
     """Find the largest rate that meets each goal, as `loss = 0` or `p99 <= 1ms`; `campaign.summary.goal_results` has them.
 
     `width`: how near to each other the bounds of the rate are at the end; `search_duration`: time that the trials may take.
     Raises as `run` does.
     """
-    levels = _written({"transport": "tcp", **parameters})
+    try:
+        missing = "" if [parse_goal(each) for each in goals] else "a goal is missing"
+    except ValueError as problem:
+        missing = str(problem)
+    if missing:
+        advice = "search('p99 <= 1ms'), or search('loss = 0', transport='udp')"
+        raise ExperimentError(missing, where="search", advice=advice)
     asked = {
         "goals": list(goals),
         "min_load": min_load,
@@ -333,6 +342,7 @@ def search(
         "width": width,
         "search_duration": search_duration,
     }
+    levels = _written(quick.SEARCHED | parameters)
     keys = quick.search(levels, search_for=asked, seconds=seconds, to=to, profile=False, sensors=sensors)
     return run(_parsed(keys), into=into)
 
@@ -357,8 +367,12 @@ def compare(
 
 
 def _written(levels: Mapping[str, Any]) -> dict[str, Any]:
-    """Values as a file has them: text, but for switches."""
-    return {name: value if isinstance(value, bool) else str(value) for name, value in levels.items()}
+    """Values as a file has them: text, but for switches; without those that are None."""
+    return {
+        name: value if isinstance(value, bool) else str(value)
+        for name, value in levels.items()
+        if value is not None
+    }
 
 
 def _parsed(keys: Mapping[str, Any]) -> Experiment:

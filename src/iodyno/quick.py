@@ -6,16 +6,17 @@ import contextlib
 import ctypes
 import os
 import resource
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from iodyno.core import quantity
 from iodyno.core.experiment import SensorLevel
 from iodyno.core.outcome import OUTCOMES, TIMES_OF_REQUESTS
 from iodyno.core.search import parse_goal
 from iodyno.core.workload import CONNECT_REQUEST_RESPONSE, REQUEST_RESPONSE, STREAM
 from iodyno.loads.disk.core.load import WORKLOAD
-from iodyno.loads.disk.core.parameters import NULL_TARGET
+from iodyno.loads.disk.core.parameters import HOST_MARK, NULL_TARGET, is_device, kind_of, paths_of
 
 WARM_UP = "300ms"
 """Chosen: slow start within one machine or one network ends in that time, and nobody waits for it."""
@@ -54,6 +55,19 @@ _OPEN_ONLY = {
     "latency_from_schedule_p50_ns",
     "latency_from_schedule_p99_ns",
 }
+
+
+_LAID_OUT_BYTES = 2**30
+"""Of a file that is not there, where no size is asked for. Chosen: more than caches of devices hold, and laid out within
+seconds."""
+
+SEARCHED = {"transport": "tcp", "connections": "16", "size": "64", "response_size": "64", "engine": "epoll"}
+"""Load of a search where no other is asked for."""
+SEARCH_LOADS = (100, 5_000_000)
+"""Least and greatest rate that a search tries."""
+SEARCH_WIDTH = "5%"
+"""How near to each other its bounds are at the end."""
+SEARCH_DURATION_S = 75
 
 
 _TRIALS = 3
@@ -328,6 +342,46 @@ def disk(
     }
 
 
+def absolute(target: str) -> str:
+    """The paths of a target from the root: an agent has a folder of its own.
+
+    >>> absolute("null"), absolute("/dev/loop3, /srv/work.dat")
+    ('null', '/dev/loop3, /srv/work.dat')
+    """
+    return ", ".join(
+        path if path == NULL_TARGET or is_device(path) else str(Path(path).absolute())
+        for path in paths_of(target, HOST_MARK)
+    )
+
+
+def unasked_of_target(levels: Mapping[str, Any], *, to: str | None, clients: int = 1) -> dict[str, str]:
+    """Return the working set of a file, which is as large as the file is, and the calls of a queue, where none are asked for.
+
+    >>> unasked_of_target({"target": "null", "queue_depth": "8"}, to=None)
+    {'syscalls': 'io_uring'}
+    >>> unasked_of_target({"target": "/srv/work.dat", "queue_depth": "1"}, to="root@filer")
+    {'working_set': '1GiB'}
+    """
+    found = {}
+    if kind_of(str(levels["target"])) == "file" and "working_set" not in levels:
+        paths = paths_of(str(levels["target"]), clients_named(clients)[0])
+        found["working_set"] = quantity.show("size", _bytes_of(paths if to is None else ()))
+    depth = WORKLOAD.parameter("queue_depth")
+    assert depth is not None
+    with contextlib.suppress(ValueError):
+        if int(depth.parse(levels["queue_depth"])) > 1 and "syscalls" not in levels:
+            found["syscalls"] = "io_uring"
+    return found
+
+
+def _bytes_of(paths: Sequence[str]) -> int:
+    """Return the size that files of this machine have for a load; of files that are not there, that of what is laid out."""
+    from iodyno.targets.stamp import content_bytes
+
+    found = [content_bytes(Path(path)) for path in paths]
+    return min((size for size in found if size is not None), default=_LAID_OUT_BYTES)
+
+
 def batch_of(levels: Mapping[str, Any]) -> dict[str, str]:
     """Return for how many completions a worker waits at a time where none is asked for: in a closed loop of direct operations
     with 16 in flight and more for a quarter of them.
@@ -358,7 +412,9 @@ def outcomes_of_target(levels: Mapping[str, Any], clients: int = 1) -> list[str]
     """Return the outcomes worth showing of this load."""
     share = WORKLOAD.parameter("read")
     assert share is not None
-    read = int(share.parse(levels.get("read", "100%")))
+    read = 10**6
+    with contextlib.suppress(ValueError):  # what it is instead the experiment's check says
+        read = int(share.parse(levels.get("read", "100%")))
     kinds = [kind for kind, there in zip(_CLASSES, (read > 0, read < 10**6), strict=True) if there]
     names = ["iops", *(f"{kind}_bytes_per_s" for kind in kinds)]
     if is_open(levels):

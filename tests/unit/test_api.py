@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import inspect
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import iodyno
+from iodyno.cli.main import run
 from iodyno.core.factor import Factor
 
 FILE = """
@@ -106,6 +108,51 @@ def test_a_campaign_runs_where_an_event_loop_does(experiment: iodyno.Experiment,
     assert len(iodyno.run(experiment, resume=folder).summary.trials) == 4, "nothing is left to do"
 
 
+_ASKED: dict[str, tuple[list[str], Callable[[], object]]] = {
+    "tcp": ([], iodyno.tcp),
+    "tcp, udp": (["--transport", "udp"], lambda: iodyno.tcp(transport="udp")),
+    "rr": ([], iodyno.rr),
+    "rr, 16": (["--connections", "16"], lambda: iodyno.rr(16)),
+    "rr, open": (["--rate", "1000/s"], lambda: iodyno.rr(rate="1000/s")),
+    "disk": (["--target", "null"], lambda: iodyno.disk("null")),
+    "disk, file": (
+        ["--target", "made.dat", "--queue-depth", "32", "--direct"],
+        lambda: iodyno.disk("made.dat", queue_depth=32, direct=True),
+    ),
+    "search": (
+        ["--goal", "loss = 0", "--transport", "udp"],
+        lambda: iodyno.search("loss = 0", transport="udp"),
+    ),
+    "search, times": (["--goal", "p99 <= 1ms"], lambda: iodyno.search("p99 <= 1ms")),
+}
+
+
+@pytest.mark.parametrize("name", _ASKED)
+def test_a_name_measures_what_its_command_does(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is not asked for is the same: engine, flows, sizes, working set, bounds of a search."""
+    monkeypatch.chdir(tmp_path)
+    Path("made.dat").write_bytes(bytes(8 << 20))
+    asked: list[iodyno.Experiment] = []
+
+    def stop(experiment: iodyno.Experiment, *_: object, **_named: object) -> None:
+        asked.append(experiment)
+        raise iodyno.IodynoError("enough")
+
+    monkeypatch.setattr("iodyno.api.run", stop)
+    monkeypatch.setattr("iodyno.cli.right_now.measure", stop)
+    options, call = _ASKED[name]
+    with pytest.raises(iodyno.IodynoError, match="enough"):
+        call()
+    run([name.partition(",")[0], *options])
+    by_name, by_command = asked
+    settings = [[each.settings(point.levels) for point in iodyno.plan(each).points] for each in asked]
+    assert settings[0] == settings[1]
+    assert (by_name.windows, by_name.search) == (by_command.windows, by_command.search)
+    assert set(by_name.outcomes) <= set(by_command.outcomes)
+
+
 def test_what_is_wrong_is_raised(tmp_path: Path) -> None:
     file = tmp_path / "wrong.yaml"
     file.write_text(
@@ -114,6 +161,20 @@ def test_what_is_wrong_is_raised(tmp_path: Path) -> None:
     with pytest.raises(iodyno.ExperimentError) as wrong:
         iodyno.read(file)
     assert "nosuch" in str(wrong.value) and "replicates" in str(wrong.value)
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (iodyno.search, "search: a goal is missing"),
+        (lambda: iodyno.search("p99 <= 1"), "search: "),
+        (lambda: iodyno.disk("null", read=2), "invalid value '2' for workload.read: expected 0% to 100%"),
+    ],
+)  # fmt: skip
+def test_a_call_that_cannot_be_says_what_to_try(call: Callable[[], object], said: str) -> None:
+    with pytest.raises(iodyno.ExperimentError, match=re.escape(said)) as refused:
+        call()
+    assert refused.value.advice
 
 
 @pytest.mark.parametrize(

@@ -16,18 +16,14 @@ from iodyno.cli.options import Option
 from iodyno.cli.prove import proof_options
 from iodyno.cli.right_now import level
 from iodyno.cli.stderr import to_stderr
-from iodyno.core import quantity
 from iodyno.core.expectation import Expectation
 from iodyno.core.experiment import SensorLevel
 from iodyno.loads.disk.core.load import WORKLOAD
-from iodyno.loads.disk.core.parameters import HOST_MARK, NULL_TARGET, is_device, kind_of, paths_of
+from iodyno.loads.disk.core.parameters import kind_of, paths_of
 from iodyno.report.form import Form, Shown
 
 if TYPE_CHECKING:
     from iodyno.hosts.access import Access
-
-_LAID_OUT_BYTES = 2**30
-"""Of a file that is not there, without --size. Chosen: more than caches of devices hold, and laid out within seconds."""
 
 
 @click.command(name="disk")
@@ -124,20 +120,18 @@ def command(
     written = {name: value for name, value in levels.items() if value is not None}
     if "target" not in written:
         raise click.UsageError("missing option --target: expected a file, a device in /dev, or null")
-    written["target"] = _absolute(str(written["target"])) if to is None else written["target"]
+    written["target"] = quick.absolute(str(written["target"])) if to is None else written["target"]
     asked = given(ctx)
     if remove_target and not asked - {"target", "to", "clients", "remove_target", "form"}:
         _remove(str(written["target"]), to, hosts=quick.clients_named(clients), form=form)
         return
-    if kind_of(str(written["target"])) == "file" and "working_set" not in written:
-        paths = paths_of(str(written["target"]), quick.clients_named(clients)[0])
-        written["working_set"] = quantity.show("size", _bytes_of(paths if to is None else ()))
-        to_stderr(f"iodyno: note: --size {written['working_set']}")
-    if int(WORKLOAD.parameter("queue_depth").parse(written["queue_depth"])) > 1 and "syscalls" not in written:  # type: ignore[union-attr]
-        written["syscalls"] = "io_uring"
-        to_stderr("iodyno: note: --syscalls io_uring, as one call at a time has no queue_depth")
+    unasked = quick.unasked_of_target(written, to=to, clients=clients)
+    if "working_set" in unasked:
+        to_stderr(f"iodyno: note: --size {unasked['working_set']}")
+    if "syscalls" in unasked:
+        to_stderr(f"iodyno: note: --syscalls {unasked['syscalls']}, as one call at a time has no queue_depth")
     keys = quick.disk(
-        written | ({"direct": True} if direct else {}),
+        {**written, **unasked, **({"direct": True} if direct else {})},
         seconds=seconds,
         repeat=repeat,
         clients=clients,
@@ -147,7 +141,7 @@ def command(
         sensors=sensors,
         background_window=background_window,
     )
-    named = [_absolute(path) if to is None else path for path in destroy]
+    named = [quick.absolute(path) if to is None else path for path in destroy]
     right_now.measure_and_show(
         keys,
         into,
@@ -158,22 +152,6 @@ def command(
         destroy=named,
         remove_targets=remove_target,
     )
-
-
-def _absolute(target: str) -> str:
-    """The path from the root: an agent has a folder of its own."""
-    return ", ".join(
-        path if path == NULL_TARGET or is_device(path) else str(Path(path).absolute())
-        for path in paths_of(target, HOST_MARK)
-    )
-
-
-def _bytes_of(paths: Sequence[str]) -> int:
-    """Return the size that files of this machine have for a load; of files that are not there, that of what is laid out."""
-    from iodyno.targets.stamp import content_bytes
-
-    found = [content_bytes(Path(path)) for path in paths]
-    return min((size for size in found if size is not None), default=_LAID_OUT_BYTES)
 
 
 def _remove(target: str, to: str | None, *, hosts: Sequence[str], form: Form) -> None:

@@ -40,19 +40,23 @@ def _goals(ctx: click.Context, _option: click.Parameter, written: tuple[str, ...
     metavar="GOAL",
     help="Such as 'loss = 0' or 'p99 <= 1ms'; each one that is given is searched for.",
 )
-@level(REQUEST_RESPONSE, "--transport", "transport", "tcp")
-@level(REQUEST_RESPONSE, "--connections", "connections", "16")
-@level(REQUEST_RESPONSE, "--size", "size", "64")
-@level(REQUEST_RESPONSE, "--response-size", "response_size", "64")
-@level(REQUEST_RESPONSE, "--engine", "engine", "epoll")
+@level(REQUEST_RESPONSE, "--transport", "transport", quick.SEARCHED["transport"])
+@level(REQUEST_RESPONSE, "--connections", "connections", quick.SEARCHED["connections"])
+@level(REQUEST_RESPONSE, "--size", "size", quick.SEARCHED["size"])
+@level(REQUEST_RESPONSE, "--response-size", "response_size", quick.SEARCHED["response_size"])
+@level(REQUEST_RESPONSE, "--engine", "engine", quick.SEARCHED["engine"])
 @level(REQUEST_RESPONSE, "--server-engine", "server_engine")
 @level(REQUEST_RESPONSE, "--arrivals", "arrivals")
 @click.option(
-    "--min-load", type=click.IntRange(1, 10**9), default=100, show_default=True, help="Least rate to try."
+    "--min-load",
+    type=click.IntRange(1, 10**9),
+    default=quick.SEARCH_LOADS[0],
+    show_default=True,
+    help="Least rate to try.",
 )
-@click.option("--max-load", type=click.IntRange(2, 10**9), default=5_000_000, show_default=True,
+@click.option("--max-load", type=click.IntRange(2, 10**9), default=quick.SEARCH_LOADS[1], show_default=True,
               help="Greatest rate to try.")  # fmt: skip
-@click.option("--width", type=WIDTH, default="5%", show_default=True,
+@click.option("--width", type=WIDTH, default=quick.SEARCH_WIDTH, show_default=True,
               help="Goal width: end when the relevant bounds are so near to each other.")  # fmt: skip
 @click.option("--exceed-ratio", type=EXCEED, default="50%", show_default=True,
               help="Goal exceed ratio: share of the trials at a rate that may miss the goal.")  # fmt: skip
@@ -62,7 +66,7 @@ def _goals(ctx: click.Context, _option: click.Parameter, written: tuple[str, ...
               metavar="SECONDS", help="Measured time of each other trial.")  # fmt: skip
 @click.option("--duration-sum", type=NumberRange(0.1, 36_000), metavar="SECONDS",
               help=f"Goal duration sum: time of the trials that settle what a rate is (default: {TRIALS} trials).")  # fmt: skip
-@click.option("--search-duration", type=NumberRange(1, 86_400), default=75, show_default=True,
+@click.option("--search-duration", type=NumberRange(1, 86_400), default=quick.SEARCH_DURATION_S, show_default=True,
               metavar="SECONDS", help="End after so many seconds at the latest.")  # fmt: skip
 @verbose_option
 @right_now.common

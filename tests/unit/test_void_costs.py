@@ -70,6 +70,32 @@ def test_the_tiles_are_the_ends_that_the_sentence_names() -> None:
     assert html.tiles(made)[2] == html.tiles(made_summary.summary())[2]
 
 
+def test_a_cost_with_the_receivers_work_in_it_is_not_set_against_one_without() -> None:
+    """Loopback charges the sender for what the receiver's kernel does: its cost is no end of a range and no side of a change."""
+    made = made_summary.summary()
+    at = [place_of(2793), place_of(40209)]
+    text = (
+        "the kernel does the receiver's protocol work on the sender's CPU: only the sum of both can be told"
+    )
+    shared = Warning(WarningCode.RECEIVE_ON_SENDER, text, "t")
+    by_trial, by_path = list(made.points), list(made.points)
+    for place in at:
+        by_trial[place] = replace(by_trial[place], warnings=(*by_trial[place].warnings, shared))
+        by_path[place] = replace(by_path[place], levels={**by_path[place].levels, "path": "loopback"})
+    of_path = (*made.warnings, replace(shared, where="path loopback"))
+    for some in (
+        replace(made, points=tuple(by_trial)),
+        replace(made, points=tuple(by_path), warnings=of_path),
+    ):
+        said = next(sentence.text for sentence in sentences(some) if sentence.about == "cost")
+        assert "2815 [2731, 2899]" in said and "40100 [38900, 41300]" in said
+        assert [tile.value for tile in html.tiles(some)[:2]] == ["2815", "40100"]
+        assert not any("steal" in sentence.text for sentence in sentences(some))
+    # Where all are charged so, they are alike.
+    every = tuple(replace(point, warnings=(*point.warnings, shared)) for point in made.points)
+    assert sentences(replace(made, points=every)) == sentences(made)
+
+
 def test_where_every_cost_is_void_no_tile_shows_one() -> None:
     made = void_at(*range(len(made_summary.summary().points)))
     assert [tile.what for tile in html.tiles(made)] == ["Highest goodput"]

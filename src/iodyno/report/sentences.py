@@ -31,7 +31,7 @@ from iodyno.report.search import search_sentences
 from iodyno.report.sentence import About
 from iodyno.report.sentence import Sentence as Sentence
 from iodyno.report.tables import RATES, SPLIT, rate_outcome
-from iodyno.report.void import costs_at, of_claimed, points_not_void
+from iodyno.report.void import costs_at, of_claimed, points_not_void, points_of_own_cost
 from iodyno.report.wall import wall_sentences
 
 Case = tuple[str, Change]
@@ -58,7 +58,7 @@ def of_hosts(summary: CampaignSummary, layout: Layout) -> list[Sentence]:
     if summary.decision:
         found.insert(0, Sentence(decision_sentence(summary.decision), about="decision"))
     own = {
-        host.name: replace(summary, points=points_not_void(summary, host.name))
+        host.name: replace(summary, points=points_of_own_cost(summary, host.name))
         for host in summary.shown_hosts
     }
     first, one = subject(summary), COSTS[cost].one
@@ -66,7 +66,7 @@ def of_hosts(summary: CampaignSummary, layout: Layout) -> list[Sentence]:
         name = f"{host.name}.{cost}"
         costs = range_sentences(own[host.name], layout, name, costs_at(summary, name, f"a {one}"))
         found += (replace(sentence, about="cost") for sentence in costs)
-        found += void_sentences(own[host.name], summary, host.name)
+        found += void_sentences(summary, host.name)
     if first is not None:
         outcome, what = f"{first.name}.{cost}", f"the cost of a {one} on {first.name}"
         for factor in layout.lines:
@@ -171,14 +171,15 @@ def extremes(summary: CampaignSummary, outcome: str) -> tuple[PointSummary, Poin
     return known[0], known[-1]
 
 
-def void_sentences(own: CampaignSummary, summary: CampaignSummary, host: str) -> Iterator[Sentence]:
+def void_sentences(summary: CampaignSummary, host: str) -> Iterator[Sentence]:
     """Yield the costs of which nothing is claimed."""
-    without = len(summary.points) - len(own.points)
+    claimed = points_not_void(summary, host)
+    without = len(summary.points) - len(claimed)
     if without:
         of = f" at {without} of {len(summary.points)} points" if len(summary.points) > 1 else ""
-        about: About = "more" if own.points else "cost"
+        about: About = "more" if claimed else "cost"
         text = f"CPU cost of {host} is unreliable{of}: steal time > 1 %."
-        yield Sentence(text, about=about, caveat=not own.points)
+        yield Sentence(text, about=about, caveat=not claimed)
 
 
 def range_sentences(

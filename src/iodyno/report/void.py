@@ -29,9 +29,30 @@ def is_void(point: PointSummary, outcome: str) -> bool:
     return void(point, host) if host else any(warning.code == "cost_void" for warning in point.warnings)
 
 
+def _host_of_cost(outcome: str) -> str:
+    """The host that the outcome is a cost of; empty: it is none of one host."""
+    host, _, name = outcome.rpartition(".")
+    return host if name in OUTCOMES and OUTCOMES[name].unit in _COSTS else ""
+
+
 def points_not_void(summary: CampaignSummary, host: str) -> tuple[PointSummary, ...]:
     """The points whose cost on the host is the host's own."""
     return tuple(point for point in summary.points if not void(point, host))
+
+
+def points_of_own_cost(summary: CampaignSummary, host: str) -> tuple[PointSummary, ...]:
+    """The points whose costs on the host can be set against each other: without the void ones, and without those at which the
+    sender's CPU is charged for the receiver's work, unless it is at all of them.
+    """
+    known = points_not_void(summary, host)
+    places = {warning.where for warning in summary.warnings if warning.code == "receive_on_sender"}
+    own = tuple(
+        point
+        for point in known
+        if f"path {point.levels.get('path')}" not in places
+        and all(warning.code != "receive_on_sender" for warning in point.warnings)
+    )
+    return own or known
 
 
 def void_costs(summary: CampaignSummary) -> frozenset[tuple[str, str]]:
@@ -41,8 +62,9 @@ def void_costs(summary: CampaignSummary) -> frozenset[tuple[str, str]]:
 
 
 def claimed(summary: CampaignSummary, outcome: str) -> CampaignSummary:
-    """The campaign without the points at which nothing is claimed of the outcome."""
-    return replace(summary, points=tuple(point for point in summary.points if not is_void(point, outcome)))
+    """The campaign without the points at which nothing is claimed of the outcome, or a cost is not the host's own."""
+    host = _host_of_cost(outcome)
+    return replace(summary, points=points_of_own_cost(summary, host)) if host else summary
 
 
 def of_claimed(summary: CampaignSummary, outcome: str) -> str:

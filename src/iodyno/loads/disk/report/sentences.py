@@ -13,7 +13,7 @@ from iodyno.report.layout import Layout
 from iodyno.report.search import search_sentences
 from iodyno.report.sentence import About, Sentence
 from iodyno.report.sentences import factor_sentences, range_sentences, void_sentences
-from iodyno.report.void import claimed, points_not_void
+from iodyno.report.void import claimed
 
 
 def of_storage(summary: CampaignSummary, layout: Layout) -> list[Sentence]:
@@ -36,5 +36,5 @@ def of_storage(summary: CampaignSummary, layout: Layout) -> list[Sentence]:
 
     found += storage_sentences(summary, range_of, along)
     for machine in machines_of(summary):
-        found += void_sentences(replace(summary, points=points_not_void(summary, machine)), summary, machine)
+        found += void_sentences(summary, machine)
     return found or [Sentence("No trial finished, so nothing can be said.")]

@@ -19,6 +19,7 @@ from iodyno.campaign.strategy import Strategy
 from iodyno.core.design import Design, PlannedTrial
 from iodyno.core.errors import ExperimentError, StoreError, TrialError
 from iodyno.core.experiment import Experiment, SensorLevel
+from iodyno.core.invalid import invalid
 from iodyno.core.noise import NoiseSpec
 from iodyno.core.search import parse_goal
 from iodyno.core.warnings import Warning
@@ -84,7 +85,7 @@ class Campaign(CampaignFrames):
     def heatmap(self, operation: str | None = None, path: Folder | None = None) -> str:
         """Draw the times of an operation (`write`, `request`, ...) over all trials, as SVG, and into `path` where one is named.
 
-        Raises StoreError where no trial recorded it, with those that were.
+        Raises StoreError where no trial recorded it, with those that were, and where `path` cannot be written.
         """
         from iodyno.analysis.dataset import read_dataset
         from iodyno.analysis.heat_map.stored import Range, edges_for, grid_of
@@ -103,8 +104,21 @@ class Campaign(CampaignFrames):
         shown = Range()
         grid = grid_of(found[0], edges_for(found[:1], shown), shown.scale)
         picture = svg.document([(lay_out(grid, {}, Look()), svg.script_data(grid))])
-        if path is not None:
+        if path is None:
+            return picture
+        if Path(path).suffix != ".svg":
+            other = f"iodyno heatmap {self.folder} -o {path}"
+            raise StoreError(
+                "a name that ends with .svg is expected",
+                where=str(path),
+                advice=f"`{other}` for .html and .png",
+            )
+        try:
             Path(path).write_text(picture, encoding="utf-8")
+        except OSError as error:
+            raise StoreError(
+                f"the heat map cannot be written: {error.strerror}", where=str(path), advice="another place"
+            ) from error
         return picture
 
     def cost(
@@ -174,6 +188,7 @@ def read(file: Folder, *, quick: bool = False) -> Experiment:
 
 def plan(experiment: Experiment) -> Design:
     """Plan which trials an experiment runs, in which order. Raises ExperimentError where the design cannot be had."""
+    _expect_read(experiment)
     refuse_unknown(experiment)
     return designs.plan(experiment)
 
@@ -220,6 +235,7 @@ def explore(
     as `run` does.
     """
     _refuse(experiment, plan(experiment))
+    _expect_share(least)
     found = Explore(experiment, outcome, least, Path())
     folder = found.begin(Path(into), None if resume is None else Path(resume))
     again = f"explore(..., resume={str(folder)!r})"
@@ -251,6 +267,7 @@ def noise(
     from iodyno.analysis.dataset import read_dataset
     from iodyno.analysis.decisions.ladder import ladder
 
+    _expect_read(experiment)
     spec = NoiseSpec(blocks, restarts, trials, round(pause_s * 1e9))
     repeated = noise_ladder.of_point(experiment, noise_ladder.levels_of(experiment, point), spec)
     design = noise_ladder.plan(repeated)
@@ -361,9 +378,24 @@ def compare(
     """
     from iodyno.analysis.decisions.sides import compare, shared_points
 
+    _expect_share(least)
     one, other = (each if isinstance(each, Campaign) else Campaign(each) for each in (before, after))
     pairs = shared_points(one.summary, other.summary)
     return compare(pairs, (one.summary, other.summary), least=least, control="holm")
+
+
+def _expect_read(experiment: Experiment) -> None:
+    """Raises ExperimentError for the name of a file, which is read first."""
+    if not isinstance(experiment, Experiment):
+        text = f"an experiment is expected, not {experiment!r}"
+        raise ExperimentError(text, advice="iodyno.read('FILE') makes one of a file, or of 'study:NAME'")
+
+
+def _expect_share(least: float) -> None:
+    """Raises ExperimentError for a share that can only be meant in per cent."""
+    if not isinstance(least, (int, float)) or not 0 < least < 1:
+        what = invalid(str(least), "a share above 0 and below 1", "least")
+        raise ExperimentError(what, advice="least=0.05 for 5 %")
 
 
 def _written(levels: Mapping[str, Any]) -> dict[str, Any]:

@@ -71,6 +71,10 @@ def test_a_campaign_is_drawn_reported_and_loaded_again(campaign: iodyno.Campaign
     assert (tmp_path / "heat.svg").read_text().startswith("<svg")
     with pytest.raises(iodyno.IodynoError, match="no trial recorded 'fly'"):
         campaign.heatmap("fly")
+    with pytest.raises(iodyno.IodynoError, match=r"heat\.png: a name that ends with \.svg is expected"):
+        campaign.heatmap("write", tmp_path / "heat.png")
+    with pytest.raises(iodyno.IodynoError, match="the heat map cannot be written: No such file"):
+        campaign.heatmap("write", tmp_path / "none" / "heat.svg")
     assert campaign.report(tmp_path / "page.html").read_text().startswith("<!")
     again = iodyno.load(campaign.folder)
     assert again.frame().fetchall() == campaign.frame().fetchall()
@@ -169,6 +173,12 @@ def test_what_is_wrong_is_raised(tmp_path: Path) -> None:
         (iodyno.search, "search: a goal is missing"),
         (lambda: iodyno.search("p99 <= 1"), "search: "),
         (lambda: iodyno.disk("null", read=2), "invalid value '2' for workload.read: expected 0% to 100%"),
+        (lambda: iodyno.plan("api.yaml"), "an experiment is expected, not 'api.yaml'"),  # type: ignore[arg-type]
+        (lambda: iodyno.run("api.yaml"), "an experiment is expected, not 'api.yaml'"),  # type: ignore[arg-type]
+        (lambda: iodyno.explore("api.yaml"), "an experiment is expected, not 'api.yaml'"),  # type: ignore[arg-type]
+        (lambda: iodyno.noise("api.yaml"), "an experiment is expected, not 'api.yaml'"),  # type: ignore[arg-type]
+        (lambda: iodyno.compare("a", "b", least=5), "invalid value '5' for least: expected a share above 0 and below 1"),
+        (lambda: iodyno.compare("a", "b", least="5%"), "invalid value '5%' for least: expected a share"),  # type: ignore[arg-type]
     ],
 )  # fmt: skip
 def test_a_call_that_cannot_be_says_what_to_try(call: Callable[[], object], said: str) -> None:

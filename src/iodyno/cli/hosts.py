@@ -10,6 +10,7 @@ import click
 
 from iodyno.cli.experiment_argument import experiment_argument
 from iodyno.cli.form import format_option, show
+from iodyno.cli.number import Seconds
 from iodyno.core.errors import AccessError
 from iodyno.report.form import Form, Row, Shown
 from iodyno.report.table import Cell, Column, Table
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 @experiment_argument
 @click.option(
     "--timeout",
-    type=click.FloatRange(0.1, 600),
+    type=Seconds(0.1, 600),
     default=20.0,
     show_default=True,
     metavar="SECONDS",

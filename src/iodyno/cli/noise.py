@@ -10,7 +10,7 @@ from iodyno.cli.again import again as command_again
 from iodyno.cli.campaign_argument import complete_campaign, tell_lost
 from iodyno.cli.experiment_argument import experiment_argument, sensors
 from iodyno.cli.form import format_option, show, verbose_option
-from iodyno.cli.number import NumberRange
+from iodyno.cli.number import Seconds
 from iodyno.core.errors import TrialError
 from iodyno.core.experiment import SensorLevel
 from iodyno.core.noise import NoiseSpec
@@ -40,7 +40,7 @@ from iodyno.report.form import Form
 )
 @click.option(
     "--pause",
-    type=NumberRange(0, 86_400),
+    type=Seconds(0, 86_400),
     default=0,
     show_default=True,
     help="Seconds to wait before a block.",

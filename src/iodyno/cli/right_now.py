@@ -14,7 +14,7 @@ import click
 from iodyno.cli import expect as expectations
 from iodyno.cli.again import again as command_again
 from iodyno.cli.form import format_option, show
-from iodyno.cli.number import NumberRange
+from iodyno.cli.number import Seconds
 from iodyno.cli.signals import named_when_stopped
 from iodyno.core.errors import ExperimentError, IodynoError, TrialError
 from iodyno.core.expectation import Expectation, parse
@@ -134,7 +134,7 @@ def common(function: _Function) -> _Function:
 
 seconds = click.option(
     "--seconds",
-    type=NumberRange(0.1, 86_400),
+    type=Seconds(0.1, 86_400),
     default=3,
     show_default=True,
     help="Measured time: of up to three trials together, each of a second or more, or of each with --repeat.",

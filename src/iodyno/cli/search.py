@@ -10,7 +10,7 @@ import click
 from iodyno import quick
 from iodyno.cli import right_now
 from iodyno.cli.form import show, verbose_option
-from iodyno.cli.number import NumberRange
+from iodyno.cli.number import Seconds
 from iodyno.cli.right_now import level
 from iodyno.cli.share import EXCEED, WIDTH
 from iodyno.core.experiment import SensorLevel
@@ -60,13 +60,13 @@ def _goals(ctx: click.Context, _option: click.Parameter, written: tuple[str, ...
               help="Goal width: end when the relevant bounds are so near to each other.")  # fmt: skip
 @click.option("--exceed-ratio", type=EXCEED, default="50%", show_default=True,
               help="Goal exceed ratio: share of the trials at a rate that may miss the goal.")  # fmt: skip
-@click.option("--initial-trial-duration", type=NumberRange(0.1, 3600), metavar="SECONDS",
+@click.option("--initial-trial-duration", type=Seconds(0.1, 3600), metavar="SECONDS",
               help="Measured time of the first trial at a rate (default: the final one).")  # fmt: skip
-@click.option("--final-trial-duration", type=NumberRange(0.1, 3600), default=1, show_default=True,
+@click.option("--final-trial-duration", type=Seconds(0.1, 3600), default=1, show_default=True,
               metavar="SECONDS", help="Measured time of each other trial.")  # fmt: skip
-@click.option("--duration-sum", type=NumberRange(0.1, 36_000), metavar="SECONDS",
+@click.option("--duration-sum", type=Seconds(0.1, 36_000), metavar="SECONDS",
               help=f"Goal duration sum: time of the trials that settle what a rate is (default: {TRIALS} trials).")  # fmt: skip
-@click.option("--search-duration", type=NumberRange(1, 86_400), default=quick.SEARCH_DURATION_S, show_default=True,
+@click.option("--search-duration", type=Seconds(1, 86_400), default=quick.SEARCH_DURATION_S, show_default=True,
               metavar="SECONDS", help="End after so many seconds at the latest.")  # fmt: skip
 @verbose_option
 @right_now.common

@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeVar
 import click
 
 from iodyno.cli import uperf
-from iodyno.cli.number import NumberRange
+from iodyno.cli.number import Seconds
 from iodyno.cli.options import OF_FOREIGN, Option
 from iodyno.cli.stderr import to_stderr
 from iodyno.core import quantity
@@ -42,7 +42,7 @@ def of_storage(function: _Function) -> _Function:
     group: dict[str, Any] = {"cls": Option, "group": OF_FOREIGN}
     for option in (
         click.option("--target", **group, metavar="DIR", help="Where a personality or a job file makes its files."),
-        click.option("--seconds", **group, type=NumberRange(0.1, 86_400),
+        click.option("--seconds", **group, type=Seconds(0.1, 86_400),
                      help="Measured time of a personality or a job file (default: its own)."),
         click.option("--section", "sections", **group, metavar="NAME", multiple=True, help="Only this job of a job file."),
         click.option("--remove", "remove_files", cls=Option, is_flag=True, older=("--remove-files", "--remove-targets"),

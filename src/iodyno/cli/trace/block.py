@@ -10,16 +10,14 @@ from pathlib import Path
 
 import click
 
-from iodyno.cli.number import NumberRange
+from iodyno.cli.number import Seconds
 from iodyno.core.errors import ExperimentError, StoreError
 from iodyno.core.invalid import invalid
 
 
 @click.command(name="block")
 @click.option("-o", "--output", "written", metavar="FILE", help="Write to a file (default: standard output).")
-@click.option(
-    "--seconds", type=NumberRange(min=0, min_open=True), help="End after so long (default: at Ctrl-C)."
-)
+@click.option("--seconds", type=Seconds(min=0, min_open=True), help="End after so long (default: at Ctrl-C).")
 @click.option("--device", metavar="NAME", help="Only this device, such as sda (default: all).")
 @click.option(
     "--least", "least_us", type=click.IntRange(min=0), default=0, metavar="US",

@@ -402,6 +402,7 @@ def test_rr_and_search_refuse_a_wrong_option_by_its_name(words: list[str], said:
             "'108000.0' for --search-duration: expected a number from 1 to 86400",
         ),
         (
+            ("disk", "--target", "null", "--read", "70"),
             "'70' for --read: expected 0% to 100%; did you mean 70%?",
         ),
         (("tcp", "--repeat", "0"), "'0' for --repeat: expected a whole number from 1 to 1000"),

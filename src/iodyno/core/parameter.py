@@ -61,7 +61,10 @@ class Parameter:
         value = quantity.parse(self.kind, written)
         if not self.low <= value <= self.high:
             low, high = quantity.show(self.kind, self.low), quantity.show(self.kind, self.high)
-            raise ValueError(invalid(written, f"{low} to {high}"))
+            # A share of 70 is mostly meant in per cent.
+            meant = f"{written}%" if self.kind == "share" and not str(written).endswith("%") else ""
+            fits = bool(meant) and self.low <= quantity.parse_exact("share", meant) <= self.high
+            raise ValueError(invalid(written, f"{low} to {high}{f'; did you mean {meant}?' if fits else ''}"))
         return value
 
     def _formed(self, written: str) -> str:

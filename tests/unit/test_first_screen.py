@@ -170,3 +170,11 @@ def test_one_way_streams_answer_nothing() -> None:
     )
     figure = rate_vs_factor.figure(replace(made, points=points, asked=("operations_per_s",)))
     assert figure is not None and figure.panels[0].title == "completed"
+
+
+@pytest.mark.parametrize(("count", "shown"), [(2, "client-1 -> client-2"), (18, "client-1 to client-18")])
+def test_many_hosts_are_named_by_the_first_and_the_last(count: int, shown: str) -> None:
+    made = made_summary.summary()
+    host = made.hosts[0]
+    clients = tuple(replace(host, name=f"client-{n}", access="netns") for n in range(1, count + 1))
+    assert hosts_of(replace(made, hosts=clients)) == f", {shown} ({count} namespaces of this machine)"

@@ -30,6 +30,8 @@ _FIRST = (WarningCode.PHYSICS, WarningCode.COST_VOID, WarningCode.GENERATOR_LIMI
 """Those that change the reading most, which are told before others."""
 _SCALES = {"ns/operation": ((1e6, "ms each"), (1e3, "us each"), (1, "ns each")), "us/IO": ((1, "us each"),)}
 _ARROWS = {"reverse": "<-", "both": "<->"}
+_HOSTS_NAMED = 4
+"""Hosts that a first line names one by one (chosen: more of them hide where the load was)."""
 _LONGEST = 100
 """Characters of a warning or a reason that are shown (chosen: a line and a half); all of it with -v."""
 _ENDS = re.compile(r"[.;:,] ")
@@ -181,6 +183,8 @@ def hosts_of(summary: CampaignSummary) -> str:
     )
     way = (summary.workload.get("settings") or {}).get("direction", "forward")
     between = load_of(summary).between.replace("→", _ARROWS.get(str(way), "->"))
+    if len(names) > _HOSTS_NAMED:
+        return f", {names[0]} to {names[-1]} ({where})"
     return f", {between.join(names)} ({where})"
 
 

@@ -336,6 +336,7 @@ def disk(
             *outcomes_of_target(levels, clients),
             f"{first}.cpu_us_per_io",
             *([f"{first}.device_busy_ratio"] if levels.get("target") != NULL_TARGET else []),
+            *([f"{first}.load_from_cache_ratio"] if may_be_cached(levels) else []),
         ],
         "profile": profile,
         "sensors": sensors,
@@ -429,6 +430,18 @@ def outcomes_of_target(levels: Mapping[str, Any], clients: int = 1) -> list[str]
     if str(levels.get("sync", "none")) in ("fsync", "fdatasync"):
         names += ["fsync_service_time_p50_ns", "fsync_service_time_p99_ns"]
     return [*names, *(("fairness", "slowest_client_ratio") if clients > 1 else ())]
+
+
+def may_be_cached(levels: Mapping[str, Any]) -> bool:
+    """Tell whether reads of this load may come from the page cache, and say nothing of the device then.
+
+    >>> may_be_cached({"target": "work.dat"}), may_be_cached({"target": "work.dat", "direct": True})
+    (True, False)
+    >>> may_be_cached({"target": "work.dat", "read": "0%"}), may_be_cached({"target": "null"})
+    (False, False)
+    """
+    reads = any(name.startswith("read_") for name in outcomes_of_target(levels))
+    return reads and not levels.get("direct") and levels.get("target") != NULL_TARGET
 
 
 def clients_named(clients: int) -> list[str]:

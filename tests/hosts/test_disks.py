@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -36,6 +37,7 @@ def test_a_file_is_laid_out_measured_used_again_and_removed(tmp_path: Path) -> N
     outcomes = found["points"][0]["outcomes"]
     reads, writes = (outcomes[f"{kind}_bytes_per_s"]["estimate"] for kind in ("read", "write"))
     assert 0.6 < reads / (reads + writes) < 0.8
+    assert "client.load_from_cache_ratio" not in outcomes, "direct reads pass the page cache"
     assert outcomes["iops"]["estimate"] == pytest.approx((reads + writes) / 4096, rel=0.01)
     # A busy machine may have left nothing to tell the load's cost from; then it says why.
     cost = outcomes["client.cpu_us_per_io"]
@@ -65,6 +67,14 @@ def test_a_file_is_laid_out_measured_used_again_and_removed(tmp_path: Path) -> N
     header = json.loads((tmp_path / found["campaign"] / "campaign.json").read_text())
     assert next(iter(header["targets"].values()))["action"] == "reused"
     assert not (tmp_path / "work.dat").exists()
+
+
+def test_reads_that_the_device_never_saw_are_told_beside_their_rate(tmp_path: Path) -> None:
+    """What was laid out a moment ago is in the page cache, and its rate is that of memory."""
+    shown = iodyno("disk", "--target", "work.dat", "--size", "4MiB", "--seconds", "0.3", cwd=tmp_path)
+    assert shown.returncode == 0, shown.stderr
+    (row,) = (line for line in shown.stdout.splitlines() if line.split()[:2] == ["From", "cache"])
+    assert re.search(r" (9\d|100)(\.\d+)? % ", row)
 
 
 JOBS = """[global]

@@ -57,7 +57,7 @@ class StorageLoad(Load):
         return f"Disk, {done}{depth}{workers}, {settings.get('target', '')}"
 
     def rows(self, summary: CampaignSummary) -> list[Row]:
-        """Return operations and bytes a second, times of each direction, the cost of an operation, the device."""
+        """Return operations and bytes a second, times of each direction, the cost of an operation, the device, the page cache."""
         ways = [way for way in ("read", "write") if f"{way}_bytes_per_s" in summary.asked]
         rows = [Row("Operations", [("", "iops"), *((f"{way}s", f"{way}_bytes_per_s") for way in ways)])]
         if "offered_operations_per_s" in summary.asked:
@@ -75,6 +75,8 @@ class StorageLoad(Load):
                 rows.append(Row("CPU", [("", name)], "" if several else "iops", 1e-3))
             elif name.endswith(".device_busy_ratio") and tables.uses_device(summary):
                 rows.append(Row("Device busy", [("", name)]))
+            elif name.endswith(".load_from_cache_ratio"):
+                rows.append(Row("From cache", [("", name)]))
         if "fairness" in summary.asked:
             rows.append(Row("Fairness", [("", "fairness"), ("slowest", "slowest_client_ratio")]))
         return rows

@@ -26,7 +26,6 @@ from iodyno.cli import disk, rr, search, tcp
 from iodyno.cli import main as front
 from iodyno.cli.execute import failed
 from iodyno.cli.lazy import CommandEntry
-from iodyno.cli.number import Seconds
 from iodyno.core.errors import Interrupted, PreflightError
 from iodyno.formats.experiment_file import experiment_text, parse_experiment
 from iodyno.formats.mistakes import unknown_key
@@ -397,14 +396,6 @@ def test_rr_and_search_refuse_a_wrong_option_by_its_name(words: list[str], said:
             "invalid value 'soon' for --seconds: expected a number from 0.1 to 86400\n  try: iodyno tcp --help",
         ),
         (("tcp", "--seconds", "50ms"), "'0.05' for --seconds: expected a number from 0.1 to 86400"),
-        (
-            ("search", "--goal", "p99 <= 1ms", "--search-duration", "30h"),
-            "'108000.0' for --search-duration: expected a number from 1 to 86400",
-        ),
-        (
-            ("disk", "--target", "null", "--read", "70"),
-            "'70' for --read: expected 0% to 100%; did you mean 70%?",
-        ),
         (("tcp", "--repeat", "0"), "'0' for --repeat: expected a whole number from 1 to 1000"),
         (("trace", "block", "--seconds", "0"), "'0.0' for --seconds: expected a number above 0"),
         (("completion", "zs"), "'zs' for SHELL: expected one of bash, zsh, fish; did you mean 'zsh'?"),
@@ -607,8 +598,3 @@ def test_how_intervals_were_made_is_said_with_the_outcomes_where_there_are_sever
         "no interval: one trial (server.cpu_ns_per_kib)",
         "client: tier bpf",
     ]
-
-
-@pytest.mark.parametrize(("written", "found"), [("10", 10), ("10s", 10), ("500ms", 0.5), ("2min", 120)])
-def test_seconds_may_have_the_unit_that_files_ask_for(written: str, found: float) -> None:
-    assert Seconds(0.1, 86_400).convert(written, None, None) == found

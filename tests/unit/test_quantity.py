@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import re
+
 import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
 from iodyno.cli.expect import check, conclude
+from iodyno.cli.number import Seconds
 from iodyno.core import expectation
 from iodyno.core.errors import ExpectationError
 from iodyno.core.outcome import Estimate
 from iodyno.core.quantity import Kind, parse, show, units
+from iodyno.loads.disk.core.load import WORKLOAD
 
 KINDS: tuple[Kind, ...] = ("size", "duration", "count")
 
@@ -183,3 +187,19 @@ def test_a_bound_within_the_interval_is_decided_by_the_estimate_and_said(
     with pytest.raises(ExpectationError):
         conclude("iodyno tcp", check([expectation.parse("goodput >= 5.5Gbit/s", "tcp")], found), None)
     assert "the bound lies in its interval" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("written", "found"), [("10", 10), ("10s", 10), ("500ms", 0.5), ("2min", 120)])
+def test_seconds_of_an_option_may_have_the_unit_that_files_ask_for(written: str, found: float) -> None:
+    assert Seconds(0.1, 86_400).convert(written, None, None) == found
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [("70", "; did you mean 70%?"), (70, "; did you mean 70%?"), ("300", ""), ("300%", "")],
+)
+def test_a_share_above_one_is_asked_for_its_per_cent(written: str | int, said: str) -> None:
+    share = WORKLOAD.parameter("read")
+    assert share is not None
+    with pytest.raises(ValueError, match=re.escape(f"expected 0% to 100%{said}") + "$"):
+        share.parse(written)

@@ -64,7 +64,9 @@ def void_costs(summary: CampaignSummary) -> frozenset[tuple[str, str]]:
 def claimed(summary: CampaignSummary, outcome: str) -> CampaignSummary:
     """The campaign without the points at which nothing is claimed of the outcome, or a cost is not the host's own."""
     host = _host_of_cost(outcome)
-    return replace(summary, points=points_of_own_cost(summary, host)) if host else summary
+    if host:
+        return replace(summary, points=points_of_own_cost(summary, host))
+    return replace(summary, points=tuple(point for point in summary.points if not is_void(point, outcome)))
 
 
 def of_claimed(summary: CampaignSummary, outcome: str) -> str:

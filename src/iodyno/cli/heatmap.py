@@ -38,6 +38,7 @@ FORMS = (
         "fio",
         "biolatency",
         "fio-histograms",
+        "quantize",
     ),
     *("json-lines", "csv", "two-column"),
 )

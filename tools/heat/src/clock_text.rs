@@ -22,9 +22,19 @@ pub fn time_of_day(text: &[u8]) -> Option<i64> {
     Some((hours * 3600 + minutes * 60) * NS + Unit::S.time_of(seconds).ok()?)
 }
 
-/// `YYYY-MM-DD[T ]HH:MM:SS[.fraction][Z|+HH:MM]` in nanoseconds since 1970 (ISO 8601; without a zone, as if it were UTC).
+const MONTHS: &[u8] = b"JanFebMarAprMayJunJulAugSepOctNovDec";
+
+/// `YYYY-MM-DD[T ]HH:MM:SS[.fraction][Z|+HH:MM]` in nanoseconds since 1970 (ISO 8601; without a zone, as if it were UTC), or
+/// `YYYY Mon DD HH:MM:SS`, as DTrace writes a `%Y`.
 #[must_use]
 pub fn calendar(text: &[u8]) -> Option<i64> {
+    if text.get(4) == Some(&b' ') {
+        let month = MONTHS.chunks(3).position(|name| text.get(5..8) == Some(name))? + 1;
+        let day = std::str::from_utf8(text.get(8..11)?).ok()?.trim().parse::<u8>().ok()?;
+        let year = std::str::from_utf8(&text[..4]).ok()?;
+        let clock = std::str::from_utf8(text.get(11..)?).ok()?;
+        return calendar(format!("{year}-{month:02}-{day:02}{clock}").as_bytes());
+    }
     let (date, rest) = text.split_at_checked(10)?;
     let (b'-', b'-') = (date[4], date[7]) else { return None };
     let year = two(&date[..2])? * 100 + two(&date[2..4])?;
@@ -111,6 +121,9 @@ mod tests {
         assert_eq!(calendar(b"1970-01-01T00:00:00Z"), Some(0));
         assert_eq!(calendar(b"2000-02-29 12:00:00.25+01:30"), Some(951_820_200_250_000_000));
         assert_eq!(calendar(b"2024-13-01T00:00:00"), None);
+        assert_eq!(calendar(b"1970 Jan  2 00:00:01"), Some(86_401_000_000_000));
+        assert_eq!(calendar(b"2000 Feb 29 12:00:00"), calendar(b"2000-02-29 12:00:00"));
+        assert_eq!(calendar(b"2000 Smarch 1 12:00"), None);
     }
 
     #[test]

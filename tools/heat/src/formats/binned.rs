@@ -12,7 +12,7 @@ use crate::unit::Unit;
 /// Prints of biolatency and its like.
 pub const BIOLATENCY: Form = Form {
     name: "biolatency",
-    what: "histograms of biolatency of bcc or bpftrace, and their like, as text or JSON (-j)",
+    what: "histograms of biolatency of bcc, and their like, as text or JSON (-j)",
     lines_stand_alone: false,
     binary: false,
     value_unit: Unit::US,
@@ -63,7 +63,7 @@ pub const FIO_HISTOGRAMS: Form = Form {
 const MOST: u64 = 1_000_000_000_000;
 
 /// Counts as one event for each bucket; more than 32 bits of them as several.
-fn take(found: &Operation, count: u64, wanted: &Wanted, text: &[u8], out: &mut Batch) {
+pub(super) fn take(found: &Operation, count: u64, wanted: &Wanted, text: &[u8], out: &mut Batch) {
     if count > MOST {
         return out.refuse("the count", "it is more than 10^12", text);
     }
@@ -111,7 +111,7 @@ fn print_of(line: &[u8]) -> Option<serde_json::Map<String, Value>> {
     }
 }
 
-/// `128 -> 255 : 36 |****|` or `[128, 256) 36 |***|`: from, up to but not with, count.
+/// `128 -> 255 : 36 |****|`: from, up to but not with, count.
 fn bucket(line: &[u8]) -> Option<(f64, f64, u64)> {
     let fields: Vec<&[u8]> = words(line).collect();
     let number = |field: &[u8]| std::str::from_utf8(field).ok()?.parse::<u64>().ok();

@@ -16,6 +16,7 @@ pub(crate) mod named;
 mod pcap;
 mod perf_script;
 mod perf_trace;
+mod quantize;
 mod strace;
 mod tcpdump;
 mod two_column;
@@ -109,6 +110,7 @@ pub const FORMS: &[Form] = &[
     fio::FORM,
     binned::BIOLATENCY,
     binned::FIO_HISTOGRAMS,
+    quantize::FORM,
     csv::JSON_LINES,
     csv::CSV,
     two_column::FORM,

@@ -159,16 +159,23 @@ pub fn written(form: &str, truths: &[Truth]) -> (Vec<u8>, Vec<(i64, f64)>) {
                 events.push(((end(t) / 1000) as i64 * 1_000_000, t.latency_us as f64 * 1000.0));
             }
         }
-        "biolatency" => {
+        "biolatency" | "quantize" => {
             events.clear();
             let mut sorted = truths.to_vec();
             sorted.sort_by_key(end);
             for t in &sorted {
                 let (at, low) = (end(t) / 1_000_000, 1_u64 << t.latency_us.ilog2());
-                let (low, high) = if low == 1 { (0, 1) } else { (low, 2 * low - 1) };
-                text += &format!("00:{:02}:{:02}\n  usecs : count distribution\n", at / 60, at % 60);
-                text += &format!("  {low} -> {high} : 1 |***|\n");
-                events.push((at as i64 * 1_000_000_000, (low + high + 1) as f64 / 2.0 * 1000.0));
+                let clock = format!("00:{:02}:{:02}\n", at / 60, at % 60);
+                let ns = at as i64 * 1_000_000_000;
+                if form == "biolatency" {
+                    let (low, high) = if low == 1 { (0, 1) } else { (low, 2 * low - 1) };
+                    text += &format!("{clock}  usecs : count distribution\n  {low} -> {high} : 1 |***|\n");
+                    events.push((ns, (low + high + 1) as f64 / 2.0 * 1000.0));
+                    continue;
+                }
+                text += &format!("2026 Nov 30 {clock}\n  sd0\n    value  ---- Distribution ---- count\n");
+                text += &format!("{:>16} |  0\n{low:>16} |@@@@  2\n{:>16} |  0\n", low / 2, 2 * low);
+                events.extend([(20_787 * 86_400_000_000_000 + ns, low as f64 * 1.5); 2]);
             }
         }
         "fio-histograms" => {
@@ -292,6 +299,7 @@ pub const TEXT_FORMS: &[&str] = &[
     "tcpdump",
     "biolatency",
     "fio-histograms",
+    "quantize",
     "csv",
     "json-lines",
 ];

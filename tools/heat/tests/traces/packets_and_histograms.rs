@@ -201,3 +201,50 @@ fn a_count_that_no_disk_can_have_done_is_refused() {
     let found = crate::forms::run(text.as_bytes(), &crate::forms::with_units("biolatency")).unwrap();
     assert_eq!((found.events, found.unreadable), (5_000_000_001, 1), "{:?}", found.unreadable_first);
 }
+
+/// The trace has these values so often, in the order of values.
+fn assert_values(text: &str, expected: &[(f64, u64)]) {
+    let found = crate::forms::run(text.as_bytes(), &crate::forms::request()).unwrap();
+    assert_eq!((&*found.form, found.unreadable), ("quantize", 0), "{:?}", found.unreadable_first);
+    let counts: Vec<u64> = found.by_value.iter().map(|(_, _, count)| *count).collect();
+    assert_eq!(counts, expected.iter().map(|(_, count)| *count).collect::<Vec<u64>>());
+    for ((from, to, _), (value, _)) in found.by_value.iter().zip(expected) {
+        assert!((from..=to).contains(&value), "{value} is not from {from} to {to}");
+    }
+}
+
+#[test]
+fn linear_buckets_end_where_the_next_begins_and_open_ones_are_at_their_edge() {
+    let dtrace = "\n           value  ------------- Distribution ------------- count    \n\
+                  \x20            < 0 |                                         0        \n\
+                  \x20              0 |@@@@@@@@@@                               3        \n\
+                  \x20            100 |@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@12345678\n\
+                  \x20            200 |                                         0        \n\
+                  \x20         >= 300 |@@@                                      2        \n";
+    assert_values(dtrace, &[(50.0, 3), (150.0, 12_345_678), (300.0, 2)]);
+    let bpftrace = "@[sda]: \n(..., 0)               0 |    |\n[0, 100)   3 |@@   |\n[300, ...)  2 |@   |\n";
+    assert_values(bpftrace, &[(50.0, 3), (300.0, 2)]);
+}
+
+#[test]
+fn maps_of_bpftrace_say_their_unit_and_shorten_powers_of_two() {
+    let text = "Attaching 3 probes...\n\n@read_usecs: \n[1]                    4 |@@@@   |\n[512, 1K)  6 |@@|\n[1M, 2M)  1 ||\n";
+    assert_values(text, &[(1500.0, 4), (768_000.0, 6), (1.5 * 1_048_576.0 * 1000.0, 1)]);
+}
+
+#[test]
+fn a_distribution_that_comes_again_is_of_the_next_second() {
+    let one = |disk: &str, count: u64| {
+        format!(
+            "\n  {disk}\n value  ------------- Distribution ------------- count\n 8 |@@ {count}\n 16 | 0\n"
+        )
+    };
+    let text = [one("sda", 1), one("sdb", 2), one("sda", 4), one("sdb", 8)].concat();
+    let asked = Asked { column_ns: Some(1_000_000_000), ..Default::default() };
+    let request = Request { asked, ..crate::forms::request() };
+    let found = crate::forms::run(text.as_bytes(), &request).unwrap();
+    let mut columns = vec![0; found.columns];
+    found.cells.iter().for_each(|(column, _, count)| columns[*column as usize] += count);
+    found.over.iter().zip(&mut columns).for_each(|(over, column)| *column += over);
+    assert_eq!(columns, [3, 12]);
+}

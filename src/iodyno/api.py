@@ -141,6 +141,7 @@ class Campaign(CampaignFrames):
         """
         from iodyno.analysis.dataset import read_dataset
         from iodyno.analysis.functions import read_profiles
+        from iodyno.analysis.stacks import SAMPLED_BY
         from iodyno.report.function_json import function_rows
 
         chosen = next((p for p in self.summary.points if point in (p.id, self.summary.name_of(p))), None)
@@ -155,7 +156,7 @@ class Campaign(CampaignFrames):
             raise StoreError(
                 f"there is no profile: {reason}",
                 where=str(self.folder),
-                advice="`iodyno run` samples call stacks unless the experiment says `profile: off`",
+                advice=SAMPLED_BY,
             )
         return [dict(row) for row in function_rows(profiles.found[wanted])]
 

@@ -49,8 +49,13 @@ TWO = ("--points", "connections=32,size=64KiB", "size=1k,connections=32")
 def test_the_functions_that_explain_the_difference(
     campaign: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(["compare", str(campaign), *TWO, "--functions", "--top", "3"]) == 0
+    assert run(["compare", str(campaign), *TWO, "--functions"]) == 0
+    brief = capsys.readouterr().out
+    assert "explain" in brief.splitlines()[0] and len(brief.splitlines()) <= 22
+    assert "Mechanisms" not in brief and "functions were compared" not in brief
+    assert run(["compare", str(campaign), *TWO, "--functions", "--top", "3", "-v"]) == 0
     out = capsys.readouterr().out
+    assert out.splitlines()[0] == brief.splitlines()[0]
     assert "A: connections=32,size=64KiB (3 trials)" in out
     rows = [
         line

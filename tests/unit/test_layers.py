@@ -79,7 +79,7 @@ def test_layers_are_all_of_the_cost_and_those_that_were_made(campaign: Path) -> 
 
 
 def test_own_threads_do_not_fill_the_ranking(campaign: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["profile", str(campaign), "--by", "inclusive"]) == 0
+    assert run(["profile", str(campaign), "--by", "inclusive", "-v"]) == 0
     out = capsys.readouterr().out
     assert "By layer" in out and "TCP send" in out
     assert not [line for line in out.splitlines() if line.startswith(("clone3", "run_worker"))]

@@ -35,8 +35,35 @@ def exported(campaign: Path, form: str, tmp_path: Path) -> bytes:
     return path.read_bytes()
 
 
-def test_the_table(campaign: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["profile", str(campaign), "--top", "3"]) == 0
+def test_the_answer_comes_first_on_a_screen(campaign: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["profile", str(campaign)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len([line for line in lines if not line.startswith("warning: ")]) <= 15
+    assert max(map(len, lines)) <= 130
+    assert (
+        lines[0].startswith("client, connections=1,size=64KiB: ")
+        and " of CPU time a KiB, over 3 trials." in lines[0]
+    )
+    assert lines[1].startswith("Of the functions _copy_from_iter takes most by itself: ")
+    assert "of the layers copy: " in lines[1]
+    assert sum(" ±" in line or "[" in line for line in lines[3:]) >= 6
+    # An answer by what it is ranked by, and as many functions as are asked for.
+    assert run(["profile", str(campaign), "--by", "inclusive", "--top", "2"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert " takes most with all that it calls: " in lines[1]
+    assert len(lines[lines.index("Cost by function") :]) == 3 + 2 + 2
+
+
+def test_without_call_stacks_the_advice_is_how_they_are_had(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = make_campaign(tmp_path / "c", [({"size": 1024}, Truth())])
+    assert run(["profile", str(folder)]) == 6
+    assert "try: run again: " in (said := capsys.readouterr().err) and "--profile" in said
+
+
+def test_the_tables(campaign: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["profile", str(campaign), "--top", "3", "-v"]) == 0
     out = capsys.readouterr().out
     assert "load, kernel" in out and "interrupts on an idle CPU, kernel" in out
     rows = [line for line in out.splitlines() if " kernel " in line and "load" in line]

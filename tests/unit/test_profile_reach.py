@@ -45,7 +45,7 @@ def test_the_agent_says_it_in_these_words(words: str) -> None:
 
 
 def test_the_profile_of_a_point(campaign: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["profile", str(campaign), "--point", "p02"]) == 0
+    assert run(["profile", str(campaign), "--point", "p02", "-v"]) == 0
     out = capsys.readouterr().out
     # A tenth of 2000 ns is user time.
     heading = out.splitlines()[0]

@@ -94,6 +94,8 @@ Space = Literal["user", "kernel"]
 Reach = Literal["all", "own", "user"]
 REACHES: tuple[Reach, ...] = ("all", "own", "user")
 """Reaches of sampling, the most first: everything, the agent's own threads, and of those user code only."""
+SAMPLED_BY = "run again: `iodyno run` samples call stacks unless the file says `profile: off`; `iodyno tcp` with --profile"
+"""Advice where a campaign has no call stacks."""
 _SAID: Mapping[Reach, str] = {
     "own": "only the agent's own threads are sampled",
     "user": "only user code of the agent's own threads is sampled",

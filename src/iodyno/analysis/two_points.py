@@ -10,6 +10,7 @@ from iodyno.analysis.functions import read_profiles
 from iodyno.analysis.mechanisms import MechanismChange, mechanism_changes, mechanisms
 from iodyno.analysis.results import CampaignSummary, PointSummary
 from iodyno.analysis.setting_changes import SettingChange, setting_changes
+from iodyno.analysis.stacks import SAMPLED_BY
 from iodyno.core.errors import StoreError
 
 
@@ -55,7 +56,7 @@ def profiles_between(first: Side, second: Side, host: str) -> ProfileChange:
             raise StoreError(
                 f"there is no profile of {host} at {side.title}: {reason}",
                 where=side.summary.folder,
-                advice="`iodyno run` samples call stacks unless the experiment says `profile: off`",
+                advice=SAMPLED_BY,
             )
     a, b = profiles[0].found[first.point.id, host], profiles[1].found[second.point.id, host]
     if reason := why_not_compared(a, b):

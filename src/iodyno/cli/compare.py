@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from iodyno.report.compared import Compared
 
 TOP = 20
-"""Functions shown (chosen: a screen; the rest explains little)."""
+"""Functions shown with -v, and in JSON (chosen: a screen; the rest explains little)."""
 
 
 @click.command(name="compare")
@@ -53,7 +53,9 @@ TOP = 20
 @click.option(
     "--host", shell_complete=complete_host, help="Host whose functions are compared (default: the sender)."
 )
-@click.option("--top", type=click.IntRange(min=1), default=TOP, show_default=True, help="Functions to show.")
+@click.option(
+    "--top", type=click.IntRange(min=1), help=f"Functions to show.  [default: 6; with -v and in JSON {TOP}]"
+)
 @click.option(
     "--by",
     type=click.Choice(["exclusive", "inclusive"]),
@@ -107,7 +109,7 @@ def command(
     points: tuple[str, str] | None,
     functions: bool,
     host: str | None,
-    top: int,
+    top: int | None,
     by: Part,
     levels: str | None,
     least: float,
@@ -216,7 +218,9 @@ def command(
     for side in (first, second):
         tell_lost(side.summary.folder, [t for t in side.summary.trials if t.point == side.point.id])
     if functions:
-        show(functions_shown(first, second, choose_host(first.summary, host), top, by), form)
+        of_host = choose_host(first.summary, host)
+        brief = form in ("text", "markdown") and not verbose
+        show(functions_shown(first, second, of_host, top if brief else top or TOP, by, verbose=verbose), form)
     else:
         show(points_shown(first, second, verbose=verbose), form)
 

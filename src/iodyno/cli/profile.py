@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, cast
 import click
 
 from iodyno.cli.campaign_argument import complete_campaign, tell_lost
-from iodyno.cli.form import format_option, show
+from iodyno.cli.form import format_option, show, verbose_option
 from iodyno.cli.point_choice import choose_host, choose_point, complete_host, complete_point
 from iodyno.core.errors import ExperimentError, StoreError
-from iodyno.core.quantity import counted
 from iodyno.report.form import Block, Form, Shown, written
 from iodyno.report.viewers import VIEWERS
 from iodyno.store.files import write_file
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     from iodyno.report.viewers import Viewer
 
 TOP = 30
-"""Functions shown (chosen: a screen)."""
+"""Functions shown with -v (chosen: a screen)."""
 
 
 @click.command(name="profile")
@@ -42,7 +41,7 @@ TOP = 30
     help="Write it there, not to stdout.",
 )
 @click.option(
-    "--top", type=click.IntRange(min=1), default=TOP, show_default=True, help="Functions in the table."
+    "--top", type=click.IntRange(min=1), help=f"Functions in the table.  [default: 6; with -v {TOP}]"
 )
 @click.option(
     "--by",
@@ -51,13 +50,21 @@ TOP = 30
     show_default=True,
     help="Rank functions by their own code, or by all that they call too.",
 )
+@verbose_option
 def command(
-    campaign: Path, point: str | None, host: str | None, form: str, output: Path | None, top: int, by: Part
+    campaign: Path,
+    point: str | None,
+    host: str | None,
+    form: str,
+    output: Path | None,
+    top: int | None,
+    by: Part,
+    verbose: bool,
 ) -> None:
     """Show which functions take the CPU time of a point of CAMPAIGN, or export its call stacks.
 
-    Samples of all trials of the point are taken together. csv and json have every function. Other viewers: folded (flame
-    graph scripts), speedscope, pprof.
+    Samples of all trials of the point are taken together. With -v also whose time it is, by layer, and the mechanisms;
+    csv and json have every function. Other viewers: folded (flame graph scripts), speedscope, pprof.
 
     \b
     Examples:
@@ -69,6 +76,7 @@ def command(
     from iodyno.analysis.dataset import read_dataset
     from iodyno.analysis.functions import read_profiles
     from iodyno.analysis.mechanisms import mechanisms
+    from iodyno.analysis.stacks import SAMPLED_BY
     from iodyno.analysis.summary import analyse
     from iodyno.report.function_json import function_rows, mechanism_values, profile_values
     from iodyno.report.function_tables import scope_note
@@ -80,9 +88,11 @@ def command(
     profiles = read_profiles(dataset, (chosen.id,))
     profile = profiles.found.get((chosen.id, wanted))
     if profile is None:
-        reason = profiles.missing.get((chosen.id, wanted), "the point has no finished trial")
+        reason = profiles.missing.get((chosen.id, wanted))
         raise StoreError(
-            f"there is no profile: {reason}", where=str(campaign), advice="iodyno report names the points"
+            f"there is no profile: {reason or 'the point has no finished trial'}",
+            where=str(campaign),
+            advice=SAMPLED_BY if reason else "iodyno report names the points",
         )
     title = f"{wanted}, {summary.name_of(chosen)}{scope_note(profile)}"
     trials = [trial for trial in dataset.trials if trial.finished and trial.point == chosen.id]
@@ -91,7 +101,7 @@ def command(
     if viewer is None:
         behind = mechanisms(trials, (wanted,))
         shown = Shown(
-            blocks=lambda: _blocks(profile, behind, title, top, by),
+            blocks=lambda: _blocks(profile, behind, title, top, by, verbose=verbose),
             values=lambda: profile_values(profile, by=by) | {"mechanisms": mechanism_values(behind)},
             rows=lambda: function_rows(profile, by=by),
         )
@@ -121,27 +131,32 @@ def _point(summary: CampaignSummary, written: str | None) -> PointSummary:
 
 
 def _blocks(
-    profile: PointProfile, behind: list[Mechanism], title: str, top: int, by: Part
+    profile: PointProfile, behind: list[Mechanism], title: str, top: int | None, by: Part, *, verbose: bool
 ) -> Iterator[Block]:
+    from iodyno.report.function_sentences import takes_most
     from iodyno.report.function_tables import (
         basis_note,
+        brief_function_table,
         class_table,
         function_table,
         layer_table,
         mechanism_table,
         not_measured,
     )
-    from iodyno.report.numbers import digits
 
-    busy = profile.cost.estimate or 0.0
-    yield f"{title}: {digits(busy)} {profile.unit}, {counted(len(profile.rows), 'trial')}\n"
-    yield function_table(profile, top, by)
-    yield class_table(profile)
-    yield layer_table(profile)
-    yield mechanism_table(behind)
-    for line in not_measured(behind):
-        yield f"not measured: {line}"
-    yield basis_note(profile)
+    yield from takes_most(profile, title, by)
+    yield ""
+    if verbose:
+        yield function_table(profile, top or TOP, by)
+        yield class_table(profile)
+        yield layer_table(profile)
+        yield mechanism_table(behind)
+        for line in not_measured(behind):
+            yield f"not measured: {line}"
+        yield basis_note(profile)
+    else:
+        yield brief_function_table(profile, top, by)
+        yield "Brackets and ± are 95 % intervals. More functions, whose time, layers and mechanisms with -v."
     for warning in profile.warnings:
         yield f"warning: {warning.text}"
 

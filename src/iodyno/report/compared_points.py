@@ -25,6 +25,7 @@ from iodyno.report.function_json import (
 from iodyno.report.function_sentences import cost_of, why
 from iodyno.report.function_tables import (
     basis_note,
+    brief_change_table,
     change_table,
     comparison_note,
     mechanism_change_table,
@@ -63,8 +64,12 @@ def points_shown(first: Side, second: Side, *, verbose: bool) -> Shown:
     return Shown(blocks, values, lambda: change_rows(outcomes))
 
 
-def functions_shown(first: Side, second: Side, host: str, top: int, by: Part) -> Shown:
-    """Return which functions of a host the difference in CPU per KiB is of: the first `top`, all in CSV. Raises StoreError."""
+def functions_shown(
+    first: Side, second: Side, host: str, top: int | None, by: Part, *, verbose: bool
+) -> Shown:
+    """Return which functions of a host the difference in CPU per KiB is of: the first `top`, all in CSV. `verbose`: with
+    mechanisms, and how it was found. Raises StoreError.
+    """
     changes, change = mechanisms_between(first, second), profiles_between(first, second, host)
     known = [factor for side in (first, second) for factor in side.summary.factors]
     factors = list(dict.fromkeys(factor.name for factor in known if factor.varies))
@@ -94,13 +99,18 @@ def functions_shown(first: Side, second: Side, host: str, top: int, by: Part) ->
             yield sentence.text
         yield ""
         yield _heading(first, second) + f"\nhost {change.first.host}\n"
-        yield change_table(change, top, by)
-        yield comparison_note(change) + "\n"
-        yield from _mechanism_blocks(changes)
+        if verbose:
+            yield change_table(change, top, by)
+            yield comparison_note(change) + "\n"
+            yield from _mechanism_blocks(changes)
+        else:
+            yield brief_change_table(change, top, by)
+            yield "Brackets and ± are 95 % intervals; ?: may be chance. More functions, and mechanisms, with -v."
         for side, profile in (("A", change.first), ("B", change.second)):
-            yield f"{side}: {basis_note(profile)}"
+            if verbose:
+                yield f"{side}: {basis_note(profile)}"
             for warning in profile.warnings:
-                yield f"warning: {warning.text}"
+                yield f"warning: {side}: {warning.text}"
 
     return Shown(blocks, values, lambda: change_rows_of(change.first.host, change_values(change, None, by)))
 

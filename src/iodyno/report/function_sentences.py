@@ -12,10 +12,11 @@ from collections.abc import Collection, Mapping, Sequence
 from iodyno.analysis.compare import change as change_of
 from iodyno.analysis.compare import leaves_out_one
 from iodyno.analysis.function_change import FunctionChange, ProfileChange
-from iodyno.analysis.functions import PointProfile
+from iodyno.analysis.functions import Part, PointProfile
 from iodyno.analysis.mechanisms import MechanismChange
 from iodyno.analysis.path_steps import StepChange, step_changes
 from iodyno.core.outcome import Estimate
+from iodyno.core.quantity import counted
 from iodyno.report.function_tables import NO_END, TIME_WORDS
 from iodyno.report.layout import place_of
 from iodyno.report.numbers import between, digits, quantity
@@ -112,6 +113,24 @@ def why(
         *_behind(mechanisms, host, {step.kind.mechanism for step in steps}),
         *_not_whole(change),
     ]
+
+
+def takes_most(profile: PointProfile, title: str, by: Part) -> list[str]:
+    """State what a KiB or an operation costs at a point, and which function and which layer take most of it."""
+    work = "a KiB" if profile.per == "KiB" else "an operation"
+    trials = counted(len(profile.rows), "trial")
+    said = [f"{title}: {_cost(profile)} of {TIME_WORDS[profile.reach]} {work}, over {trials}."]
+    ranked = profile.functions(by, 1)
+    if not ranked:
+        return said
+    found = ranked[0].exclusive_ratio if by == "exclusive" else ranked[0].inclusive_ratio
+    part = "by itself" if by == "exclusive" else "with all that it calls"
+    text = f"Of the functions {ranked[0].function.title} takes most {part}: {between(found, 'share_ratio')}"
+    layers = [each for each in profile.layers() if each.ratio.estimate is not None]
+    if layers:
+        largest = max(layers, key=lambda each: each.ratio.estimate or 0.0)
+        text += f"; of the layers {largest.layer}: {between(largest.ratio, 'share_ratio')}"
+    return [*said, f"{text}."]
 
 
 def cost_of(profile: PointProfile, outcomes: Mapping[str, Estimate]) -> Estimate | None:

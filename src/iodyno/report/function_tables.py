@@ -33,6 +33,10 @@ WORK_WORDS: Mapping[Per, str] = {"KiB": "KiB delivered", "operation": "operation
 """Work that costs are of, in words."""
 NO_END = "no end"
 """Stands for the upper bound of a ratio where what it is over may be nothing."""
+TOP_BRIEF = 6
+"""Functions in a table beside an answer (chosen: the answer stays on a screen of 24 lines)."""
+_NAME_MOST = 36
+"""Characters of a function's name in such a table (chosen: with its numbers it fits 100 columns)."""
 _SHARE = "share_ratio"
 
 
@@ -57,6 +61,22 @@ def function_table(profile: PointProfile, top: int | None = None, by: Part = "ex
         columns,
         tuple(_function_row(each) for each in profile.functions(by, top)),
     )
+
+
+def brief_function_table(profile: PointProfile, top: int | None, by: Part) -> Table:
+    """The same beside an answer: TOP_BRIEF functions where `top` is None, each with what it costs."""
+    whole = function_table(profile, top or TOP_BRIEF, by)
+    return _only(whole, (0, 2, 3, 4))
+
+
+def _only(table: Table, columns: Sequence[int]) -> Table:
+    """These columns of a table, long names of functions cut."""
+    rows = []
+    for row in table.rows:
+        name = row[0].text
+        cut = name if len(name) <= _NAME_MOST else f"{name[: _NAME_MOST - 1]}…"
+        rows.append((Cell(cut), *(row[at] for at in columns[1:])))
+    return Table(table.title, tuple(table.columns[at] for at in columns), tuple(rows))
 
 
 def class_table(profile: PointProfile) -> Table:
@@ -104,6 +124,12 @@ def change_table(change: ProfileChange, top: int | None = None, by: Part = "excl
         columns,
         tuple(_change_row(each) for each in change.ranked(by, top)),
     )
+
+
+def brief_change_table(change: ProfileChange, top: int | None, by: Part) -> Table:
+    """The same beside an answer: TOP_BRIEF functions where `top` is None, by what they are ranked by."""
+    whole = change_table(change, top or TOP_BRIEF, by)
+    return _only(whole, (0, 1, 2, 3, 4, 5) if by == "exclusive" else (0, 1, 6, 7, 8, 9))
 
 
 def mechanism_table(found: Sequence[Mechanism]) -> Table:

@@ -36,7 +36,7 @@ LOADS_AND_STRATEGIES = {
 }
 SAID = {
     "check.txt": ("check", "{}/experiment.yaml"),
-    "plan.txt": ("plan", "{}/experiment.yaml"),
+    "plan.txt": ("plan", "{}/experiment.yaml", "-v"),
     "report.txt": ("report", "{}"),
     "report.json": ("report", "{}", "--json"),
     "report.csv": ("report", "{}", "--format", "csv"),

@@ -294,6 +294,20 @@ def test_options_of_the_command_are_keys_of_the_file(made: Path) -> None:
     }  # fmt: skip
 
 
+@pytest.mark.parametrize("study", sorted(path.name for path in STUDIES.glob("*.yaml")))
+def test_a_plan_says_trials_and_time_first_and_each_point_with_v(
+    study: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("IODYNO_CLIENT", "IODYNO_SERVER"):
+        monkeypatch.setenv(name, "a")
+    brief = said("plan", str(STUDIES / study)).splitlines()
+    assert len(brief) <= 15
+    assert " trials, about " in brief[1] or brief[1].startswith("a search for the largest ")
+    assert not any(line.startswith("p01 ") for line in brief)
+    told = said("plan", str(STUDIES / study), "-v").splitlines()
+    assert told[:2] == brief[:2] and any(line.startswith("p01 ") for line in told)
+
+
 def test_the_plan_says_what_is_aliased(made: Path) -> None:
     text = said(
         "plan",

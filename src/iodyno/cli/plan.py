@@ -11,7 +11,7 @@ import click
 from iodyno.cli import design_options
 from iodyno.cli.campaign_argument import tell_lost
 from iodyno.cli.experiment_argument import experiment_argument
-from iodyno.cli.form import format_option, show
+from iodyno.cli.form import format_option, show, verbose_option
 from iodyno.cli.options import GroupedCommand
 from iodyno.cli.prove import asked_proof, proof_options
 from iodyno.cli.share import SHARE, SHARE_OR_NONE
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 @click.option(
     "--plot-noise", type=SHARE_OR_NONE, default="0", help="Noise between whole plots, where factors are slow."
 )
+@verbose_option
 @format_option()
 def command(
     file: str,
@@ -45,18 +46,20 @@ def command(
     outcome: str | None,
     effect: float | None,
     plot_noise: float,
+    verbose: bool,
     form: Form,
     **options: Any,
 ) -> None:
-    """Show points, order and duration of the experiment in FILE, and what it will tell. Runs nothing.
+    """Show how many trials the experiment in FILE has, how long they take, and what they will tell. Runs nothing.
 
-    The order is random inside each block, drawn from the seed: the same file gives the same order. Options such as
+    With -v also the points and their order, which is random inside each block, drawn from the seed: the same file gives the
+    same order. With --noise each effect is told. Options such as
     --design replace keys of the file's section `design`; `iodyno run` takes the same ones.
 
     \b
     Examples:
       iodyno plan study:tcp-transmit
-      iodyno plan study:tcp-transmit --quick
+      iodyno plan study:tcp-transmit --quick -v
       iodyno plan study:tcp-transmit --format csv > order.csv
       iodyno plan study:tcp-options --design fractional --resolution 3 \\
         --noise 5% --effect 10%
@@ -93,7 +96,7 @@ def command(
         )
     for note in experiment.notes:
         click.echo(f"iodyno: note: {note}", err=True)
-    show(plan_shown(experiment, design, evaluation, measured), form)
+    show(plan_shown(experiment, design, evaluation, measured, verbose=verbose), form)
 
 
 def _noise_of(campaign: str | None, outcome: str | None) -> Repeatability | None:

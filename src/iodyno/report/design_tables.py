@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from iodyno.core.design import Design
 from iodyno.core.experiment import Experiment
+from iodyno.core.quantity import counted
 
 if TYPE_CHECKING:
     from iodyno.designs.evaluation import Evaluation, TermExpectation
@@ -108,6 +109,23 @@ def evaluation_lines(evaluation: Evaluation | None) -> list[str]:
         lines.append(f"  trials of one point for its mean (Jain): {runs}")
     lines += [f"  {warning}" for warning in evaluation.warnings]
     return lines
+
+
+def evaluation_brief(evaluation: Evaluation | None) -> list[str]:
+    """Return the same in a line, and what is wrong with the design."""
+    if evaluation is None or not evaluation.terms:
+        return []
+    known = [e.half_width_ratio for e in evaluation.terms if e.half_width_ratio is not None]
+    aliased = sum(bool(entry.aliases) for entry in evaluation.terms)
+    low, high = (f"{bound(known):.3g}" if known else "?" for bound in (min, max))
+    alias = f"{aliased} aliased with others (-v)" if aliased else "none aliased with another"
+    lines = [
+        f"What it will tell: {counted(len(evaluation.terms), 'effect')} +- {low if low == high else f'{low} to {high}'} x noise "
+        f"between trials (--noise; 95 % intervals), {alias}"
+    ]
+    if evaluation.dropped:
+        lines.append("  these points cannot estimate beside the others: " + ", ".join(evaluation.dropped))
+    return lines + [f"  {warning}" for warning in evaluation.warnings]
 
 
 def design_json(design: Design, evaluation: Evaluation | None) -> dict[str, Any]:

@@ -16,7 +16,13 @@ from iodyno.core.search import SearchSpec
 from iodyno.designs import perturbation
 from iodyno.designs.design_rows import OTHERWISE
 from iodyno.designs.duration import TRIAL_OVERHEAD_NS, Duration, estimate
-from iodyno.report.design_tables import design_json, evaluation_lines, percent, structure_lines
+from iodyno.report.design_tables import (
+    design_json,
+    evaluation_brief,
+    evaluation_lines,
+    percent,
+    structure_lines,
+)
 from iodyno.report.form import Block, Row, Shown
 from iodyno.report.table import Cell, Column, Table
 
@@ -24,32 +30,37 @@ if TYPE_CHECKING:
     from iodyno.analysis.repeatability import Repeatability
     from iodyno.designs.evaluation import Evaluation
 
+_LEVELS_MOST = 12
+"""Levels of a factor that are told one by one without -v (chosen: a line)."""
+
 
 def plan_shown(
-    experiment: Experiment, design: Design, evaluation: Evaluation | None, measured: Repeatability | None
+    experiment: Experiment,
+    design: Design,
+    evaluation: Evaluation | None,
+    measured: Repeatability | None,
+    *,
+    verbose: bool = False,
 ) -> Shown:
-    """Return what there is to show of a plan. `measured`: the noise, where it is of a campaign."""
+    """Return what there is to show of a plan. `measured`: the noise, where it is of a campaign. `verbose`: with points, order and
+    each effect.
+    """
     return Shown(
-        blocks=lambda: _blocks(experiment, design, evaluation, measured),
+        blocks=lambda: _blocks(experiment, design, evaluation, measured, verbose=verbose),
         values=lambda: _values(experiment, design, evaluation, measured),
         rows=lambda: trial_rows(design),
     )
 
 
 def _blocks(
-    experiment: Experiment, design: Design, evaluation: Evaluation | None, measured: Repeatability | None
+    experiment: Experiment,
+    design: Design,
+    evaluation: Evaluation | None,
+    measured: Repeatability | None,
+    *,
+    verbose: bool,
 ) -> Iterator[Block]:
     duration = estimate(experiment, design)
-    names = _columns(design)
-    placed = {pair.name: f"/{place}" for place, pair in enumerate(experiment.placement, 1)}
-    rows = [
-        tuple(map(Cell, (point.id, *(_shown(experiment, point, name) for name in names))))
-        for point in design.points
-    ]
-    blocks = [
-        f"  {block + 1:>3}  {' '.join(trial.point.id + placed.get(trial.pair or '', '') for trial in trials)}"
-        for block, trials in itertools.groupby(design.trials, key=lambda trial: trial.block)
-    ]
     form = " (quick form)" if experiment.quick else ""
     yield f"{experiment.name}{form}: {experiment.question.strip()}".rstrip(": ")
     if experiment.search:
@@ -64,28 +75,80 @@ def _blocks(
     if experiment.prove:
         yield _proof(experiment, design)
     yield ""
+    if verbose:
+        yield from _order(experiment, design)
+    elif names := _factors(experiment, design):
+        rows = tuple((Cell(name), Cell(_levels(experiment, design, name))) for name in names)
+        yield Table("", (Column("factor"), Column("levels")), rows)
+    yield from _described(experiment, design, evaluation, measured, verbose=verbose)
+    if not verbose:
+        yield (
+            "Points with -v."
+            if experiment.search
+            else f"{design.kind}, seed {design.seed}; points and order with -v."
+        )
+
+
+def _factors(experiment: Experiment, design: Design) -> list[str]:
+    """List the factors, without what is set along with the levels of one."""
+    along = {name for factor in experiment.factors for name in factor.together}
+    return [name for name in _columns(design) if name not in along]
+
+
+def _levels(experiment: Experiment, design: Design, name: str) -> str:
+    """List the levels of a factor, or its range where there are many."""
+    labels = {point.levels[name]: _shown(experiment, point, name) for point in design.points}
+    numbers = all(isinstance(level, int | float) and not isinstance(level, bool) for level in labels)
+    shown = [labels[level] for level in (sorted(labels) if numbers else labels)]
+    if len(shown) <= _LEVELS_MOST:
+        return ", ".join(shown)
+    if numbers:
+        return f"{shown[0]} to {shown[-1]}, {len(shown)} levels"
+    return f"{', '.join(shown[: _LEVELS_MOST - 1])} and {len(shown) - _LEVELS_MOST + 1} more"
+
+
+def _order(experiment: Experiment, design: Design) -> Iterator[Block]:
+    """Yield the points, and the order of their trials."""
+    names = _columns(design)
+    placed = {pair.name: f"/{place}" for place, pair in enumerate(experiment.placement, 1)}
+    rows = [
+        tuple(map(Cell, (point.id, *(_shown(experiment, point, name) for name in names))))
+        for point in design.points
+    ]
+    blocks = [
+        f"  {block + 1:>3}  {' '.join(trial.point.id + placed.get(trial.pair or '', '') for trial in trials)}"
+        for block, trials in itertools.groupby(design.trials, key=lambda trial: trial.block)
+    ]
     yield Table("Points", tuple(map(Column, ("point", *names))), tuple(rows))
     if not experiment.search:
         yield f"Order ({design.kind}, seed {design.seed}), block by block:"
         yield from blocks
         if placed:
             yield f"Each on a pair of machines: {', '.join(f'{place[1:]} {name}' for name, place in placed.items())}"
-    yield from _described(experiment, design, evaluation, measured)
 
 
 def _described(
-    experiment: Experiment, design: Design, evaluation: Evaluation | None, measured: Repeatability | None
+    experiment: Experiment,
+    design: Design,
+    evaluation: Evaluation | None,
+    measured: Repeatability | None,
+    *,
+    verbose: bool,
 ) -> list[str]:
-    """Describe the design, and what it will tell."""
+    """Describe the design, and what it will tell; each effect with `verbose`, or where that was asked for by a noise."""
     structure = structure_lines(experiment, design)
-    lines = ["", *structure] if structure else []
+    if not verbose and (evaluation is None or evaluation.noise_ratio is None):
+        return [*structure, *evaluation_brief(evaluation)]
+    lines = ["", *structure] if structure and verbose else structure
     evaluated = evaluation_lines(evaluation)
     if measured:
         evaluated.append(
             f"  the noise is that of {measured.outcome} there: {percent(measured.noise_ratio)} "
             f"[{percent(measured.low_ratio)}, {percent(measured.high_ratio)}], over {counted(measured.points, 'point')}"
         )
-    return [*lines, "", *evaluated] if evaluated else lines
+    if evaluated and (verbose or lines):
+        lines.append("")
+    return [*lines, *evaluated]
 
 
 def _until(spec: UntilSpec) -> str:

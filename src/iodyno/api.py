@@ -21,6 +21,7 @@ from iodyno.core.errors import ExperimentError, StoreError, TrialError
 from iodyno.core.experiment import Experiment, SensorLevel
 from iodyno.core.invalid import invalid
 from iodyno.core.noise import NoiseSpec
+from iodyno.core.quantity import counted
 from iodyno.core.search import parse_goal
 from iodyno.core.warnings import Warning
 from iodyno.designs import noise_ladder
@@ -437,7 +438,7 @@ def _carried_out(
     if outcome.failed:
         first = outcome.failed[0]
         raise TrialError(
-            f"{len(outcome.failed)} trials failed, the first of them: {first.reason}",
+            f"{counted(len(outcome.failed), 'trial')} failed, the first of them: {first.reason}",
             where=str(folder),
             advice=f"{again} goes on",
         )

@@ -355,6 +355,15 @@ def test_a_campaign_that_carries_no_model_is_no_success(
     assert shown.err.count("iodyno: error:") == 1 and str(folder) in shown.err
     lines = json.loads(shown.out)["lines"]
     assert len(lines) == 2 and all(one["refused"] for one in lines)
+    for options in ([], ["--format", "markdown"], ["--svg", str(tmp_path / "a.svg")]):
+        assert front.run(["model", *words, str(folder), *options]) == 2
+        shown = capsys.readouterr()
+        # Each reason once, in the error alone.
+        assert not shown.out and shown.err.count("iodyno: error:") == 1
+        assert " fits any of 2 lines:" in shown.err and "lines more" not in shown.err
+        for reason in {one["refused"] for one in lines}:
+            assert shown.err.count(reason) == 1
+    assert not (tmp_path / "a.svg").exists()
 
 
 def test_usl_from_a_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -391,12 +400,12 @@ def test_usl_from_a_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
         (TABLE.replace("4400", ""), [], "line 4: invalid value '' for packets_per_s: expected a number"),
         (TABLE.replace("4400", "0"), [], "line 4: invalid value 0 for packets_per_s: expected more than 0"),
         (TABLE.replace("4400", "nan"), [], "line 4: invalid value 'nan' for packets_per_s"),
-        (TABLE.replace("4,4400", "4"), [], "line 4: invalid value: 1 cells; expected 2"),
+        (TABLE.replace("4,4400", "4"), [], "line 4: invalid value: 1 cell; expected 2"),
         (TABLE, ["--columns", "N,X"], "no column is called 'N'; there are: threads, packets_per_s"),
         (
             TABLE,
             ["--columns", "N"],
-            "invalid value for --columns: 1 names; expected the load's and the rate's",
+            "invalid value for --columns: 1 name; expected the load's and the rate's",
         ),
         (TABLE, ["--at", "x"], "invalid value 'x' for --at: expected numbers with commas between"),
         (TABLE, ["--at", "0"], "invalid value 0 for --at: expected loads above 0"),

@@ -90,7 +90,7 @@ COMMANDS = {
     "profile {c} --point p01 --format folded": 0,
     "heatmap {c}": 0,
     "watch {c} --once": 0,
-    "model fit {c} -v": 2,
+    "model fit {c} --format csv": 2,
     "model cost {c}": 0,
     "check {yaml}": 2,
     "plan {yaml}": 2,

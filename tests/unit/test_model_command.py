@@ -277,7 +277,7 @@ ERRORS = [
         "invalid value 'fork-join/3' for NOTATION: --simulate takes",
     ),
     ("tandem/2/2 --service 1us --rate 5", "invalid value 'tandem/2/2' for NOTATION: formulas are known of"),
-    ("tandem/2/2 --simulate --service 1us --rate 5", "invalid value for --service: 1 times for 2 stations"),
+    ("tandem/2/2 --simulate --service 1us --rate 5", "invalid value for --service: 1 time for 2 stations"),
     ("G/M/1 --simulate --service 1us --rate 5", "missing value for --arrival-law: expected the law of G"),
     (
         "M/M/1 --simulate --service 1us --rate 5 --service-law constant",

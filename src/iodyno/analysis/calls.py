@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from iodyno.analysis.host_data import HostData
 from iodyno.analysis.trial import Trial
+from iodyno.core.quantity import counted
 from iodyno.core.warnings import Warning, WarningCode
 
 COPIED_SHARE = 0.99
@@ -51,7 +52,7 @@ def _connects(host: HostData, trial: Trial) -> Iterator[Warning]:
     portless = host.growth("connects", "connect.without_port") or 0
     if portless > PORTS_SHARE * opened:
         text = (
-            f"{portless} attempts found no local port, beside {opened} connections: ports bound the rate;"
+            f"{counted(portless, 'attempt')} found no local port, beside {opened} connections: ports bound the rate;"
             " widen net.ipv4.ip_local_port_range"
         )
         yield Warning(WarningCode.GENERATOR_LIMITED, text, where)

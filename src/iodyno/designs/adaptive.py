@@ -21,6 +21,7 @@ from typing import Any
 
 from iodyno.core.errors import ExperimentError
 from iodyno.core.experiment import Experiment
+from iodyno.core.quantity import counted
 from iodyno.designs import ranges, two_level
 
 SCREEN_FROM = 5
@@ -79,7 +80,7 @@ def first(experiment: Experiment) -> Stage:
     varied = [factor.name for factor in ranges.varied(experiment)]
     if len(varied) < 2:
         raise ExperimentError(
-            f"invalid value: {len(varied)} factors with two levels or more; expected 2",
+            f"invalid value: {counted(len(varied), 'factor')} with two levels or more; expected 2",
             where="factors",
             advice="add factors, or use `iodyno run` for one",
         )

@@ -11,6 +11,7 @@ import itertools
 
 from iodyno.core.errors import ExperimentError
 from iodyno.core.experiment import Experiment
+from iodyno.core.quantity import counted
 from iodyno.designs import ranges
 from iodyno.designs.runs import Runs, of_levels
 
@@ -34,7 +35,7 @@ def points(experiment: Experiment) -> Runs:
     count = len(coding)
     if count not in _TOGETHER:
         raise ExperimentError(
-            f"invalid value: {count} factors; expected 3 to {max(_TOGETHER)} in the design box_behnken",
+            f"invalid value: {counted(count, 'factor')}; expected 3 to {max(_TOGETHER)} in the design box_behnken",
             where="factors",
             advice="use central_composite",
         )

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from iodyno.core.errors import ExperimentError
 from iodyno.core.experiment import Experiment
+from iodyno.core.quantity import counted
 from iodyno.designs import ranges, two_level
 from iodyno.designs.runs import Runs, of_levels
 
@@ -25,7 +26,7 @@ def points(experiment: Experiment) -> Runs:
     count = len(coding)
     if not 2 <= count <= MOST_FACTORS:
         raise ExperimentError(
-            f"invalid value: {count} factors; expected 2 to {MOST_FACTORS} in the design central_composite",
+            f"invalid value: {counted(count, 'factor')}; expected 2 to {MOST_FACTORS} in the design central_composite",
             where="factors",
             advice="use full_factorial with three levels for one factor",
         )

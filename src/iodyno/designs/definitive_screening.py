@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from iodyno.core.errors import ExperimentError
 from iodyno.core.experiment import Experiment
+from iodyno.core.quantity import counted
 from iodyno.designs import ranges
 from iodyno.designs.runs import Runs, of_levels
 
@@ -20,7 +21,7 @@ def points(experiment: Experiment) -> Runs:
     coding = ranges.numbers_only(experiment)
     if not 3 <= len(coding) <= MOST_FACTORS:
         raise ExperimentError(
-            f"invalid value: {len(coding)} factors; expected 3 to {MOST_FACTORS} in the design "
+            f"invalid value: {counted(len(coding), 'factor')}; expected 3 to {MOST_FACTORS} in the design "
             "definitive_screening",
             where="factors",
             advice="use central_composite for one or two factors",

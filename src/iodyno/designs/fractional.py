@@ -13,6 +13,7 @@ from iodyno.core.design import Structure
 from iodyno.core.errors import ExperimentError
 from iodyno.core.experiment import Experiment
 from iodyno.core.invalid import invalid
+from iodyno.core.quantity import counted
 from iodyno.designs import ranges, two_level
 from iodyno.designs.runs import Runs, of_levels
 from iodyno.designs.two_level import Fraction
@@ -144,7 +145,7 @@ def _block_columns(experiment: Experiment, fraction: Fraction, names: Sequence[s
     asked = [_effect(written, names, "confound") for written in spec.confound]
     if asked and 1 << len(asked) != spec.split:
         raise ExperimentError(
-            f"invalid value: {len(asked)} effects to confound; expected "
+            f"invalid value: {counted(len(asked), 'effect')} to confound; expected "
             f"{spec.split.bit_length() - 1} for {spec.split} blocks a replicate",
             where="design.confound",
             advice="leave confound out: the effects of the highest order are taken",
@@ -203,7 +204,9 @@ def _generated(generators: Sequence[str], names: Sequence[str]) -> Fraction:
 
     count = len(names)
     if len(generators) >= count:
-        raise wrong(f"invalid value: {len(generators)} generators; expected fewer than the {count} factors")
+        raise wrong(
+            f"invalid value: {counted(len(generators), 'generator')}; expected fewer than the {count} factors"
+        )
     products: dict[int, tuple[int, int]] = {}
     for place, written in enumerate(generators):
         left, equals, right = (step.strip() for step in written.rpartition("="))

@@ -11,6 +11,7 @@ import itertools
 
 from iodyno.core.errors import ExperimentError
 from iodyno.core.experiment import Experiment
+from iodyno.core.quantity import counted
 from iodyno.core.workload import Level
 from iodyno.designs import fractional, ranges, two_level
 from iodyno.designs.runs import Runs, of_levels
@@ -22,7 +23,7 @@ def points(experiment: Experiment) -> Runs:
         for factor in experiment.factors:
             if len(factor.levels) > 2:
                 raise ExperimentError(
-                    f"invalid value: {len(factor.levels)} levels ({ranges.shown(experiment, factor)}); "
+                    f"invalid value: {counted(len(factor.levels), 'level')} ({ranges.shown(experiment, factor)}); "
                     "expected two to split replicates",
                     where=f"factors.{factor.name}",
                     advice="leave split out: each replicate is a block then",

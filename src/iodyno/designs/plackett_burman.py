@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from iodyno.core.errors import ExperimentError
 from iodyno.core.experiment import Experiment
+from iodyno.core.quantity import counted
 from iodyno.core.workload import Level
 from iodyno.designs import ranges
 from iodyno.designs.runs import Runs, of_levels
@@ -23,7 +24,7 @@ def points(experiment: Experiment) -> Runs:
     ends = ranges.two_levels(experiment)
     if not 2 <= len(ends) <= MOST_FACTORS:
         raise ExperimentError(
-            f"invalid value: {len(ends)} factors; expected 2 to {MOST_FACTORS} in the design plackett_burman",
+            f"invalid value: {counted(len(ends), 'factor')}; expected 2 to {MOST_FACTORS} in the design plackett_burman",
             where="factors",
             advice="use full_factorial for one factor; leave some out where there are too many",
         )

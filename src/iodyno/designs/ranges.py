@@ -11,6 +11,7 @@ from iodyno.core.errors import ExperimentError
 from iodyno.core.experiment import Experiment
 from iodyno.core.factor import Factor, parameter_of
 from iodyno.core.parameter import Parameter
+from iodyno.core.quantity import counted
 from iodyno.core.workload import Level
 
 
@@ -83,7 +84,7 @@ def two_levels(experiment: Experiment) -> list[tuple[Level, Level]]:
             )
         if coding.kind == "word" and len(factor.levels) > 2:
             raise ExperimentError(
-                f"invalid value: {len(factor.levels)} words ({shown(experiment, factor)}); expected "
+                f"invalid value: {counted(len(factor.levels), 'word')} ({shown(experiment, factor)}); expected "
                 f"two in the design {kind}",
                 where=f"factors.{factor.name}",
                 advice="leave two of them, or use the design full_factorial or d_optimal",

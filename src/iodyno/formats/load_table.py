@@ -10,6 +10,7 @@ from pathlib import Path
 
 from iodyno.core.errors import ExperimentError
 from iodyno.core.invalid import invalid
+from iodyno.core.quantity import counted
 from iodyno.formats.given_file import read_table
 
 
@@ -69,7 +70,7 @@ def _places(header: Sequence[str], columns: Sequence[str], where: str) -> tuple[
         return 0, 1
     if len(columns) != 2:
         raise ExperimentError(
-            f"invalid value: {len(columns)} names; expected the load's and the rate's",
+            f"invalid value: {counted(len(columns), 'name')}; expected the load's and the rate's",
             where="--columns",
             advice="--columns N,X",
         )
@@ -86,7 +87,7 @@ def _places(header: Sequence[str], columns: Sequence[str], where: str) -> tuple[
 def _pair(row: Sequence[str], at: tuple[int, int], header: Sequence[str], where: str) -> tuple[float, float]:
     if len(row) <= max(at):
         raise ExperimentError(
-            f"invalid value: {len(row)} cells; expected {len(header)}, as the header has",
+            f"invalid value: {counted(len(row), 'cell')}; expected {len(header)}, as the header has",
             where=where,
             advice="a cell each column",
         )

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from iodyno.core.errors import ExperimentError
 from iodyno.core.invalid import for_key, found, shortened
+from iodyno.core.quantity import counted
 
 Path = tuple[str | int, ...]
 """Keys and list positions from the top of the file."""
@@ -122,7 +123,7 @@ def listed(word: str, allowed: Sequence[str]) -> str:
     if len(allowed) > _LISTED_WORDS:
         near = difflib.get_close_matches(word.lower()[:_COMPARED], allowed, n=5, cutoff=0.55)
         if near:
-            return f"{', '.join(near)} and {len(allowed) - len(near)} others"
+            return f"{', '.join(near)} and {counted(len(allowed) - len(near), 'other')}"
     return ", ".join(allowed) or "nothing"
 
 

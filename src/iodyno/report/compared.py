@@ -160,7 +160,7 @@ def history_shown(
         lines = history_lines(series, names)
         yield from (f"  {line}" for line in (lines if verbose else lines[: 2 * _MOST]))
         if len(lines) > 2 * _MOST and not verbose:
-            yield f"  {len(lines) - 2 * _MOST} more lines with -v"
+            yield f"  {counted(len(lines) - 2 * _MOST, 'more line')} with -v"
         yield from (f"  warning: {text}" for text in warnings)
         if verbose:
             yield ""

@@ -89,7 +89,7 @@ def _headline(stages: Sequence[tuple[Path, Judged]], study: CostStudy, found: Ma
         rest = "" if effect in shown else f" (may be less than {100 * least:g} %)"
         rows.append((":".join(effect.factors), (f"{size}{rest}",)))
     if len(large) > _MOST:
-        rows.append(("", (f"{len(large) - _MOST} more effects with --format csv",)))
+        rows.append(("", (f"{counted(len(large) - _MOST, 'more effect')} with --format csv",)))
     small = [":".join(effect.factors) for effect in judged.effects if effect not in large]
     if held := ", ".join([*found["left_out"], *small]):
         rows.append((f"< {100 * least:g} %", (held,)))

@@ -76,17 +76,24 @@ def sentence(found: LineFit) -> str:
 
 def fit_shown(found: Sequence[LineFit], campaign: str, *, verbose: bool) -> Shown:
     """Return what there is to show of the models of a campaign's lines."""
+    fits = any(one.chosen is not None for one in found)
     return Shown(
-        blocks=lambda: (block for one in found for block in blocks(one, verbose=verbose)),
+        # What is refused of all is said by the error.
+        blocks=lambda: (block for one in found for block in blocks(one, verbose=verbose, refusal=fits)),
         values=lambda: {"campaign": campaign, "lines": [values(one) for one in found]},
         rows=lambda: (row for one in found for row in _rows(one)),
     )
 
 
-def blocks(found: LineFit, *, verbose: bool) -> Iterator[Block]:
-    """Yield the model of a line, and its parameters; `verbose`: what it was chosen by, too."""
+def blocks(found: LineFit, *, verbose: bool, refusal: bool = True) -> Iterator[Block]:
+    """Yield the model of a line, and its parameters; `verbose`: what it was chosen by, too; without `refusal` not why there is
+    none.
+    """
     if found.chosen is None:
-        yield Headline(title_of(found), (("Refused", (found.refused or "",)),))
+        if refusal:
+            yield Headline(title_of(found), (("Refused", (found.refused or "",)),))
+        elif not found.compared:
+            return
     else:
         known = [
             (row[0].text, (row[1].text, f"[{row[2].text}, {row[3].text}]", row[4].text))

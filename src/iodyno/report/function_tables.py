@@ -12,6 +12,7 @@ from iodyno.analysis.results import PointSummary
 from iodyno.analysis.stacks import UNKNOWN, Function, Reach
 from iodyno.core.experiment import Experiment
 from iodyno.core.outcome import Estimate
+from iodyno.core.quantity import counted
 from iodyno.report.numbers import Scale, digits, scale_of, with_interval
 from iodyno.report.tables import Cell, Column, Table, outcome_name
 from iodyno.report.void import MARK, WHY, is_void
@@ -225,7 +226,11 @@ def comparison_note(change: ProfileChange) -> str:
     """Explain the ratios of the table, and how much of them may be chance."""
     open_ended = any(one.ratio.estimate is not None and one.ratio.high is None for one in change.functions)
     end = f"; a ratio has {NO_END} where the cost at A may be nothing" if open_ended else ""
-    few = f" {change.too_few} functions with fewer than 10 samples are left out." if change.too_few else ""
+    few = (
+        f" Left out: {counted(change.too_few, 'function')} with fewer than 10 samples."
+        if change.too_few
+        else ""
+    )
     return (
         f"Ratios are CPU per {change.second.per} at B over that at A, which is the ratio of CPU shares normalised to "
         f"{'bandwidth' if change.second.per == 'KiB' else 'rate'}. "
@@ -261,9 +266,11 @@ def basis_note(profile: PointProfile) -> str:
 def _folded(profile: PointProfile) -> str:
     if not profile.folded:
         return ""
+    one = len(profile.folded) == 1
+    verbs = ("calls", "is") if one else ("call", "are")
     return (
-        f" Of the load's own threads, {len(profile.folded)} functions that only call others are left out where functions are"
-        " ranked with all that they call."
+        f" Of the load's own threads, {counted(len(profile.folded), 'function')} that only {verbs[0]} others {verbs[1]} left out"
+        " where functions are ranked with all that they call."
     )
 
 

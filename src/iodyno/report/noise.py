@@ -56,7 +56,7 @@ def _headline(found: Ladder) -> Headline:
             )
         )
     if len(found.outcomes) > _MOST:
-        rows.append(("", (f"{len(found.outcomes) - _MOST} more outcomes with -v",)))
+        rows.append(("", (f"{counted(len(found.outcomes) - _MOST, 'more outcome')} with -v",)))
     needed = []
     for each in found.outcomes[:2]:
         trials = trials_for(each, SEEN)

@@ -18,6 +18,7 @@ from iodyno.analysis.cost_model.terms import Matrix, Vector
 from iodyno.core import quantity
 from iodyno.core.errors import ExperimentError, StoreError
 from iodyno.core.invalid import for_key
+from iodyno.core.quantity import counted
 from iodyno.formats.given_file import read_table
 
 ROWS_MOST = 100_000
@@ -93,7 +94,7 @@ def checked(data: CostData) -> CostData:
         )
     if len(data.values) < 3:
         raise ExperimentError(
-            f"{len(data.values)} trials with {data.outcome}; expected 3 or more",
+            f"{counted(len(data.values), 'trial')} with {data.outcome}; expected 3 or more",
             where=where,
             advice="another outcome, or more trials",
         )
@@ -158,7 +159,7 @@ def read_csv(
     for number, row in lines[1:]:
         if len(row) != len(names):
             raise ExperimentError(
-                f"invalid value: {len(row)} cells; expected {len(names)}, as the first line has",
+                f"invalid value: {counted(len(row), 'cell')}; expected {len(names)}, as the first line has",
                 where=f"{path}:{number}",
             )
     chosen = outcome or names[-1]

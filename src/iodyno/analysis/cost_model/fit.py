@@ -34,6 +34,7 @@ from iodyno.analysis.cost_model.terms import (
 )
 from iodyno.analysis.cost_model.whole_plots import fit_plots
 from iodyno.core.errors import ExperimentError
+from iodyno.core.quantity import counted
 
 Method = Literal["auto", "ols", "wls", "huber", "quantile"]
 Errors = Literal["auto", "classical", "hc3"]
@@ -138,7 +139,7 @@ def prepare(data: CostData, formula: str | Formula | None = None, *, blocks: boo
     count = len(data.values)
     if matrix.shape[1] > count or (asked and matrix.shape[1] == count and not _one_each(data)):
         raise ExperimentError(
-            f"{count} trials cannot carry {matrix.shape[1]} coefficients",
+            f"{counted(count, 'trial')} cannot carry {matrix.shape[1]} coefficients",
             where=_where(data),
             advice="fewer terms in the formula, or more trials",
         )

@@ -21,6 +21,7 @@ from iodyno.analysis.cost_model.data import factor_of, head_of
 from iodyno.analysis.cost_model.model import CostModel, published_model
 from iodyno.core.errors import ExperimentError, StoreError
 from iodyno.core.invalid import invalid
+from iodyno.core.quantity import counted
 from iodyno.formats.given_file import read_table
 
 COLUMNS = ("term", "coefficient", "low", "high")
@@ -70,7 +71,9 @@ def read_published(
     coefficients: dict[str, float] = {}
     for where, row in rows[1:]:
         if len(row) != len(COLUMNS):
-            raise ExperimentError(f"invalid value: {len(row)} cells; expected {len(COLUMNS)}", where=where)
+            raise ExperimentError(
+                f"invalid value: {counted(len(row), 'cell')}; expected {len(COLUMNS)}", where=where
+            )
         name, given = head_of(row[0])
         if name in coefficients:
             raise ExperimentError(f"the term {name} stands there twice", where=where)

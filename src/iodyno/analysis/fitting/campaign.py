@@ -44,6 +44,7 @@ from iodyno.analysis.queueing import scaling
 from iodyno.core.errors import ExperimentError
 from iodyno.core.invalid import invalid
 from iodyno.core.outcome import Estimate
+from iodyno.core.quantity import counted
 from iodyno.loads.base.analysis import load_of
 
 LOADS = ("connections", "queue_depth", "rate")
@@ -121,7 +122,10 @@ def fit_line(
     seen = [each for each in line.loads if each.load not in set(hold_out)]
     if len(seen) < _LEAST:
         value = "response_time_mean" if line.is_open else outcome
-        why = f"{len(seen)} distinct loads are too few for two parameters: {_LEAST} are the least"
+        verb = "is" if len(seen) == 1 else "are"
+        why = (
+            f"{counted(len(seen), 'distinct load')} {verb} too few for two parameters: {_LEAST} are the least"
+        )
         return LineFit(line, value, unit, notes=line.left_out, refused=why)
     fits, skipped = _screened(line, seen, unit, seed)
     value = "response_time_mean" if line.is_open else outcome

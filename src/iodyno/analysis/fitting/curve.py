@@ -28,6 +28,7 @@ from iodyno.analysis.interval import LEVEL
 from iodyno.core.errors import ExperimentError
 from iodyno.core.invalid import invalid
 from iodyno.core.outcome import Estimate
+from iodyno.core.quantity import counted
 
 Errors = Literal["relative", "absolute"]
 RESAMPLES = 1000
@@ -257,7 +258,8 @@ def check(loads: Sequence[Load], parameters: int, title: str) -> None:
     least = parameters + 2
     if len(loads) < least:
         raise ExperimentError(
-            f"{len(loads)} distinct loads are too few for the {parameters} parameters of {title}: {least} are the least",
+            f"{counted(len(loads), 'distinct load')} {'is' if len(loads) == 1 else 'are'} too few for the {parameters}"
+            f" parameters of {title}: {least} are the least",
             where="loads",
             advice="measure at more loads, some of them beyond where the rate stops rising",
         )

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from iodyno.analysis.queueing.times import Times
 from iodyno.core.errors import ExperimentError
+from iodyno.core.quantity import counted
 
 LEAST_BUSY = 1e-290
 """Mean of busy servers below which doubles have too few digits for a quotient (the least with all digits is 2e-308)."""
@@ -144,9 +145,9 @@ def check_open(arrival_rate_per_s: float, service_time_s: float, servers: int, m
     # A load of exactly 1 may come out one unit in the last place below it.
     if offered >= servers * (1 - 1e-15):
         raise ExperimentError(
-            f"unstable at a utilisation of {offered / servers:.6g}: {servers} {'server' if servers == 1 else 'servers'} of"
-            f" {1 / service_time_s:.6g}/s carry less than {servers / service_time_s:.6g}/s, and {arrival_rate_per_s:.6g}/s are"
-            " offered, so the queue grows without end",
+            f"unstable at a utilisation of {offered / servers:.6g}: {counted(servers, 'server')} of"
+            f" {1 / service_time_s:.6g}/s {'carries' if servers == 1 else 'carry'} less than {servers / service_time_s:.6g}/s,"
+            f" and {arrival_rate_per_s:.6g}/s are offered, so the queue grows without end",
             where=model,
             advice="a utilisation below 1, more servers, or a model with finite buffers (mm1k, mmck, md1k)",
         )

@@ -16,7 +16,7 @@ from iodyno.analysis.results import CampaignSummary
 from iodyno.analysis.summary import analyse, unit_of
 from iodyno.cli.campaign_argument import tell_lost
 from iodyno.cli.form import show
-from iodyno.cli.model.scaling import scale_campaign
+from iodyno.cli.model.scaling import nothing_fits, scale_campaign
 from iodyno.core.errors import ExperimentError
 from iodyno.report.figures.fit import panels
 from iodyno.report.figures.panel import Figure
@@ -51,8 +51,7 @@ def fit_campaign(
         for line in lines
     ]
     fits = any(one.chosen is not None for one in found)
-    # What is refused of all is said by the error.
-    if fits or asked["form"] != "text" or asked["verbose"]:
+    if fits or asked["form"] in ("json", "csv") or asked["verbose"]:
         show(fit_shown(found, str(campaign), verbose=asked["verbose"]), asked["form"])
     shown_panels = tuple(panel for one in found for panel in panels(one))
     html: Path | None = asked["html"]
@@ -62,19 +61,10 @@ def fit_campaign(
         pictures = Figure("", "", shown_panels) if shown_panels else None
         page = write_html(f"Models of {campaign.name}", text, pictures, html)
         click.echo(f"iodyno: page: {page}", err=True)
-    if svg is not None:
-        if not shown_panels:
-            raise ExperimentError(
-                "no line of the campaign carries a model", where="--svg", advice="leave --svg out to read why"
-            )
-        click.echo(f"iodyno: picture: {write_svg(Figure('', '', shown_panels), svg)}", err=True)
     if not fits:
-        raise ExperimentError(
-            f"no model fits: {found[0].refused}"
-            + (f" (and {len(found) - 1} lines more)" if found[1:] else ""),
-            where=str(campaign),
-            advice="more loads, or another --factor or --outcome",
-        )
+        raise nothing_fits("model", [(one.line, one.refused or "") for one in found], campaign)
+    if svg is not None:
+        click.echo(f"iodyno: picture: {write_svg(Figure('', '', shown_panels), svg)}", err=True)
 
 
 def _lines(dataset: Dataset, summary: CampaignSummary, factor: str | None, outcome: str) -> list[Line]:

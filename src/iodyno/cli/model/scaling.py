@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -85,7 +85,12 @@ def _scale(
             else:
                 yield from rows(known, load, rate, line.levels)
 
-    show(Shown(in_blocks, in_values, in_rows), asked["form"])
+    refused = [(line, fitted.what) for line, fitted in found if isinstance(fitted, ExperimentError)]
+    none = len(refused) == len(found)
+    if not none or asked["form"] in ("json", "csv"):
+        show(Shown(in_blocks, in_values, in_rows), asked["form"])
+    if none:
+        raise nothing_fits("curve", refused, place)
     drawn = tuple(
         panel(fitted, load=load, rate=rate, unit=unit, title=line.title)
         for line, fitted in found
@@ -93,16 +98,22 @@ def _scale(
     )
     svg: Path | None = asked["svg"]
     if svg is not None:
-        if not drawn:
-            raise ExperimentError("no line of the campaign carries a curve", where="--svg")
         click.echo(f"iodyno: picture: {write_svg(Figure('', '', drawn), svg)}", err=True)
-    refused = [fitted.what for _, fitted in found if isinstance(fitted, ExperimentError)]
-    if len(refused) == len(found):
-        raise ExperimentError(
-            f"no curve fits any of {len(found)} lines, the first of them: {refused[0]}",
-            where=str(place),
-            advice="more loads, or another --factor or --outcome",
-        )
+
+
+def nothing_fits(noun: str, refused: Sequence[tuple[Line, str]], place: Path) -> ExperimentError:
+    """Return the error where no line carries a model or a curve: each reason once, with its lines where these differ."""
+    reasons: dict[str, list[str]] = {}
+    for line, why in refused:
+        reasons.setdefault(why, []).append(line.title)
+    what = f"no {noun} fits{f' any of {len(refused)} lines' if refused[1:] else ''}: "
+    if len(reasons) == 1:
+        what += next(iter(reasons))
+    else:
+        what += "".join(f"\n  {', '.join(titles)}: {why}" for why, titles in reasons.items())
+    return ExperimentError(
+        what.replace(": \n", ":\n"), where=str(place), advice="more loads, or another --factor or --outcome"
+    )
 
 
 def _loads(written: str | None) -> tuple[float, ...]:

@@ -15,6 +15,7 @@ from iodyno.cli.model.notation import Queue
 from iodyno.cli.workers import workers
 from iodyno.core.errors import ExperimentError
 from iodyno.core.invalid import invalid
+from iodyno.core.quantity import counted
 from iodyno.report.form import Form
 from iodyno.report.simulated_queue import simulated_queue
 
@@ -38,7 +39,7 @@ def show_simulated(
         option = "--rate" if asked["utilisations"] is None else "--utilisation"
         raise ExperimentError("expected loads above 0 with --simulate", where=option, advice=f"{option} .8")
     if queue.name == "tandem" and len(services) != len(queue.numbers):
-        what = f"invalid value: {len(services)} times for {len(queue.numbers)} stations; expected one each"
+        what = f"invalid value: {counted(len(services), 'time')} for {counted(len(queue.numbers), 'station')}; expected one each"
         raise ExperimentError(what, where="--service")
     laws = (
         _law("--arrival-law", queue.arrivals, asked["arrival_law"], queue),

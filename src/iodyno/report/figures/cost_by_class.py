@@ -88,7 +88,9 @@ def _caption(
         ""
         if one_scale
         else f"Mind the scales: each {lines} has its own{', both hosts the same' * (len(hosts) > 1)}.",
-        f"{left_out} more combinations of the factors are in the tables." if left_out else "",
+        f"{left_out} more combination{'' if left_out == 1 else 's'} of the factors in the tables."
+        if left_out
+        else "",
         "Lower is better.",
     ]
     return " ".join(filter(None, parts))

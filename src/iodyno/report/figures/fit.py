@@ -8,6 +8,7 @@ from iodyno.analysis.fitting.campaign import LineFit
 from iodyno.analysis.fitting.usl import Predicted
 from iodyno.analysis.results import CampaignSummary
 from iodyno.core.outcome import Estimate
+from iodyno.core.quantity import counted
 from iodyno.report.figures.panel import CurvePanel, Figure
 from iodyno.report.figures.scaling import measured_and_predicted
 from iodyno.report.fit import load_name
@@ -23,7 +24,7 @@ def figure(summary: CampaignSummary) -> Figure | None:
     shown_panels = tuple(panel for each in fitted[:MOST] for panel in panels(each))
     if not shown_panels:
         return None
-    more = f" {len(fitted) - MOST} more lines are left out." if len(fitted) > MOST else ""
+    more = f" {counted(len(fitted) - MOST, 'more line')} left out." if len(fitted) > MOST else ""
     caption = (
         "Dots are medians over the trials of a load. The line is the model that predicts each load best from the others;"
         " the band holds 95 % of loads measured anew (parametric bootstrap), if the model is true."

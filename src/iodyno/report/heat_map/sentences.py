@@ -11,6 +11,7 @@ from iodyno.analysis.heat_map.findings import Findings
 from iodyno.analysis.heat_map.modes import ALPHA, LEAST_SHARE, Modes, Movement
 from iodyno.analysis.heat_map.stripes import MOST_COLUMNS, MOST_FREQUENCY, Stripes
 from iodyno.core.grid import Grid
+from iodyno.core.quantity import counted
 from iodyno.report.heat_map.axis import at_most, show, unit_of, whole, with_unit, zero_of
 
 if TYPE_CHECKING:
@@ -36,10 +37,10 @@ def sentences(grid: Grid, found: Findings, *, zero_ns: int | None = None, absent
     above = found.bursts.above or 0.0
     said += [burst_sentence(grid, burst, above, when) for burst in found.bursts.found[:_BURSTS]]
     if len(found.bursts.found) > _BURSTS:
-        said.append(f"And {len(found.bursts.found) - _BURSTS} more such bursts{named}.")
+        said.append(f"And {counted(len(found.bursts.found) - _BURSTS, 'more such burst')}{named}.")
     said += [change_sentence(grid, change, when) for change in found.changes[:_CHANGES]]
     if len(found.changes) > _CHANGES:
-        said.append(f"And {len(found.changes) - _CHANGES} more change points{named}.")
+        said.append(f"And {counted(len(found.changes) - _CHANGES, 'more change point')}{named}.")
     # The search for stripes ends at so many (groups of) columns a period: what is shorter is not said to be absent.
     shortest = with_unit(-(-grid.columns // MOST_COLUMNS) * grid.column_ns / MOST_FREQUENCY, "ns")
     missing, untold = [], []

@@ -117,7 +117,8 @@ def check(testbed: Testbed, account: Account, clocks: Mapping[str, ClockFit], wi
                 account.warning(WarningCode.TARGET_LOST, text, f"{target['path']} on host {host}")
         if disk.get("errors"):
             first = disk.get("first_error") or {}
-            text = f"{disk['errors']} operations failed, the first at offset {first.get('offset_bytes')}: {first.get('what')}"
+            count = counted(disk["errors"], "operation")
+            text = f"{count} failed, the first at offset {first.get('offset_bytes')}: {first.get('what')}"
             account.warning(WarningCode.DISK_ERRORS, text, f"host {host}")
         files = result.get("files") or {}
         if wrong := flowops.failed(files):

@@ -9,6 +9,7 @@ from typing import Any
 
 from iodyno.core import quantity
 from iodyno.core.invalid import found, invalid
+from iodyno.core.quantity import counted
 from iodyno.formats.mistakes import unknown
 from iodyno.loads.disk.fio import numbers
 from iodyno.loads.disk.fio.ini import Section
@@ -206,7 +207,7 @@ class PlaceReading(SectionReading):
             self.all_in_turn(len(placed))
         said = [note for _, note in placed if note]
         if said:
-            self.say(said[0] + (f" (and {len(said) - 1} more files)" if len(said) > 1 else ""))
+            self.say(said[0] + (f" (and {counted(len(said) - 1, 'more file')})" if len(said) > 1 else ""))
         return own, [path for path, _ in placed]
 
     def all_in_turn(self, files: int) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from iodyno.core.invalid import invalid
+from iodyno.core.quantity import counted
 from iodyno.formats.mistakes import Mistake
 from iodyno.loads.disk.fio import numbers
 from iodyno.loads.disk.fio.fields import direction
@@ -49,7 +50,7 @@ def of_jobs(labels: Sequence[str]) -> str:
     ('[a]', '[a], [b]', '[a] and 3 more jobs:')
     """
     if len(labels) > _NAMED:
-        return f"[{labels[0]}] and {len(labels) - 1} more jobs:"
+        return f"[{labels[0]}] and {counted(len(labels) - 1, 'more job')}:"
     return ", ".join(f"[{label}]" for label in labels)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
+from iodyno.core.quantity import counted
 from iodyno.loads.script.analysis.results import (
     EndOfOperation,
     FoundGroup,
@@ -233,7 +234,7 @@ def _sentences(script: FoundScript) -> Iterator[str]:
                         yield f"{place}, {end.label} on {host}: {_set_aside(end)}; none was taken for another."
                 if found.loss_ratio is not None:
                     yield (
-                        f"{place}: {found.lost} datagrams of {found.mine.label} were lost,"
+                        f"{place}: {counted(found.lost, 'datagram')} of {found.mine.label} lost,"
                         f" {quantity(found.loss_ratio, '1', 'loss_ratio')} of those waited for."
                     )
 
@@ -241,4 +242,4 @@ def _sentences(script: FoundScript) -> Iterator[str]:
 def _set_aside(end: EndOfOperation) -> str:
     """State the number of datagrams that came but were not taken."""
     counts = ((end.duplicates, "came twice"), (end.late, "came after they had been given up"))
-    return " and ".join(f"{count} datagrams {what}" for count, what in counts if count)
+    return " and ".join(f"{counted(count, 'datagram')} {what}" for count, what in counts if count)

@@ -61,7 +61,7 @@ def test_five_factors_are_screened_and_four_are_not() -> None:
     assert (few.name, few.design["resolution"]) == ("resolve", 5)
     # Three in the middle; it is visited with each of two words.
     assert few.design["centre_points"] == 1
-    with pytest.raises(ExperimentError, match="1 factors with two levels or more; expected 2"):
+    with pytest.raises(ExperimentError, match="1 factor with two levels or more; expected 2"):
         adaptive.first(experiment("factors: {size: [1KiB, 64KiB]}"))
 
 
@@ -182,7 +182,7 @@ def test_a_known_truth_is_found_in_stages_and_an_exploration_goes_on_where_it_wa
 @pytest.mark.parametrize(
     ("more", "words", "expected"),
     [
-        ("factors: {size: [1KiB, 64KiB]}", (), "1 factors with two levels or more; expected 2"),
+        ("factors: {size: [1KiB, 64KiB]}", (), "1 factor with two levels or more; expected 2"),
         (FIVE + "until: ratio(nagle) > 1.5", (), "decides itself what is run"),
         (FIVE, ("--least", "x"), "expected a share above 0, such as 5% or 0.05"),
         (FIVE, ("--resume", "nowhere"), "is no exploration"),

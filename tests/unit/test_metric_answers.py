@@ -73,7 +73,7 @@ def test_lines_of_a_command_and_of_snmpget() -> None:
         "c": "x was not printed",
     }
     assert of_snmp("17\n4\n-1\n", values) == {"a": 17.0, "b": 4.0, "c": -1.0}
-    assert of_snmp("17\n", values)["a"] == "snmpget printed 1 lines for 3 objects"
+    assert of_snmp("17\n", values)["a"] == "snmpget printed 1 line for 3 objects"
     assert of_snmp("17\nNo Such Object\n1\n", values)["b"] == "'No Such Object' is no number"
 
 

@@ -85,10 +85,25 @@ def test_ranges_are_exact_and_have_both_ends(capsys: Captured) -> None:
 def test_the_table_has_units_and_says_how_it_was_had(capsys: Captured) -> None:
     assert run(["model", "queue", "M/M/8", "--service", "127us", "--utilisation", ".6,.8"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == "M/M/8, service 127 us"
-    assert "utilisation" in lines[1] and "us" in lines[2].split()
-    assert "163.3" in lines[4].split()
-    assert lines[6].startswith("Means: exact (Erlang C")
+    assert lines[0] == (
+        "From 60 % utilisation to 80 % utilisation the mean response time goes from 133 us to 163 us, "
+        "its p99 goes from 593 us to 654 us."
+    )
+    assert lines[2] == "M/M/8, service 127 us"
+    assert "utilisation" in lines[3] and "us" in lines[4].split()
+    assert "163" in lines[6].split()
+    assert lines[8].startswith("Means: exact (Erlang C")
+    for number in (word for line in lines[5:7] for word in line.split()):
+        assert len(number.replace(".", "").lstrip("0")) <= 3, number
+
+
+@pytest.mark.parametrize("notation", ["M/M/1", "M/D/1", "M/M/8"])
+def test_an_overloaded_queue_is_told_the_notation_with_places(notation: str, capsys: Captured) -> None:
+    words = ("--service", "1ms", "--utilisation", "1.2")
+    assert run(["model", "queue", notation, *words]) == 2
+    advised = capsys.readouterr().err.rsplit("full: ", 1)[1].split()
+    assert run(["model", "queue", *advised, *words]) == 0
+    assert "the share lost is " in capsys.readouterr().out
 
 
 def finite_numbers(value: Any) -> bool:
@@ -136,9 +151,12 @@ def test_every_station_answers_in_json_and_in_a_table(words: str, capsys: Captur
         } <= set(row)
     assert run(["model", "queue", *words.split()]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0].startswith(found["model"])
+    assert lines[0].startswith(("At ", "From ")) and "the mean response time " in lines[0]
+    assert lines[2].startswith(found["model"])
     # A head, its units, a line for each load, and one that parts them from the method.
-    assert "Means: " in lines[4 + len(found["rows"])]
+    assert "Means: " in lines[6 + len(found["rows"])]
+    if ".999999" in words:
+        assert "99.9999 % utilisation" in lines[0] and "0.999999" in lines[7].split()
 
 
 def test_a_narrow_terminal_gets_all_columns(capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -146,7 +164,7 @@ def test_a_narrow_terminal_gets_all_columns(capsys: Captured, monkeypatch: pytes
     monkeypatch.setenv("COLUMNS", "60")
     assert run(["model", "queue", "M/M/8", "--service", "127us", "--utilisation", ".6,.8"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert {"132.5", "163.3", "654.3"} <= {word for line in lines for word in line.split()}
+    assert {"133", "163", "654"} <= {word for line in lines for word in line.split()}
     assert max(map(len, lines)) <= 60
 
 
@@ -154,7 +172,8 @@ def test_a_closed_loop_says_where_it_saturates(capsys: Captured) -> None:
     found = answer(capsys, "M/M/8 --service 127us --think 1ms --population 1,500")
     assert [row["population"] for row in found["rows"]] == [1, 500]
     assert found["rows"][1]["throughput_per_s"] == pytest.approx(62_992.126, rel=1e-7)
-    assert found["notes"] == ["N* = 70.99 clients: (service + think time) / (service time / servers)."]
+    assert found["rows"][0]["saturation_population"] == pytest.approx(70.992, rel=1e-4)
+    assert found["notes"] == ["N* = 71 clients: (service + think time) / (service time / servers)."]
 
 
 def test_credits_say_how_far_they_reach(capsys: Captured) -> None:

@@ -38,15 +38,18 @@ def test_the_example_is_solved_exactly_with_its_bounds(capsys: pytest.CaptureFix
     assert row["bounds"][0]["saturation_population"] == pytest.approx(2.085 * 0.91 / 0.009)
     assert run(["model", "network", EXAMPLE]) == 0
     text = capsys.readouterr().out
+    assert text.startswith(
+        "three-tier: browse 57.0/s, 106 ms each; api 30.0/s, 24.4 ms each; the busiest station is disk, at 60.3 %.\n"
+    )
     for part in (
         "Inputs",
         "Classes",
         "Stations",
         "Bounds",
         "exact, by convolution",
-        "3 x 3.000 ms",
+        "3 x 3.00 ms",
         "4 x ps",
-        "210.8 jobs",
+        "211 jobs",
     ):
         assert part in text
 
@@ -60,8 +63,8 @@ def test_a_sweep_of_populations_is_what_each_alone_is(capsys: pytest.CaptureFixt
     )
     assert run(["model", "network", EXAMPLE, "--population", "1:3"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert [line.split()[0] for line in lines[2:5]] == ["1", "2", "3"]
-    assert "N* = 210.8" in lines[6]
+    assert [line.split()[0] for line in lines[4:7]] == ["1", "2", "3"]
+    assert "N* = 211 jobs" in lines[8]
 
 
 def test_a_sweep_of_rates(capsys: pytest.CaptureFixture[str]) -> None:

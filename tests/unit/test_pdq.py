@@ -91,11 +91,11 @@ if __name__ == "__main__":
 def test_an_open_script_runs_as_it_is(tmp_path: Path, capsys: Captured) -> None:
     shown = printed(capsys, written(tmp_path, OPEN))
     assert "Using: iodyno" in shown and "M/M/1 beside an MSQ of one server." in shown
-    assert "Open: exact" in shown and "0.7500 Customers/s" in shown
+    assert "Method: exact" in shown and "0.750 Customers/s" in shown
     rows = [line.split() for line in shown.splitlines()]
     # M/M/1 at three quarters, twice: R = 1 / (1 - .75).
-    assert [row for row in rows if row[-2:] == ["4.000", "s"]][-2:] == [
-        [name, "75.00", "%", "3.000", "4.000", "s"] for name in ("one", "many")
+    assert [row for row in rows if row[-2:] == ["4.00", "s"]][-2:] == [
+        [name, "75.0", "%", "3.00", "4.00", "s"] for name in ("one", "many")
     ]
 
 

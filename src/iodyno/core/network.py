@@ -215,7 +215,7 @@ def _check_stable(network: Network, station: Station) -> None:
         f"unstable: open work of {load:g} busy servers is offered to {servers} "
         f"(utilisation {load / station.servers:.4g}), and the queue grows for ever",
         where=f"stations.{station.name}",
-        advice=f"all rates together below {whole * station.servers / load:.6g}/s, or more than {math.floor(load)} servers",
+        advice=f"all rates together below {whole * station.servers / load:.6g}/s, or `servers: {math.floor(load) + 1}`",
     )
 
 

@@ -14,6 +14,7 @@ from datetime import datetime
 from prometheus_client.parser import text_string_to_metric_families
 
 from iodyno.core.metric_source import MetricValue
+from iodyno.core.quantity import counted
 
 Found = float | str
 """A value, or why there is none."""
@@ -67,7 +68,7 @@ def of_snmp(text: str, values: Mapping[str, MetricValue]) -> dict[str, Found]:
     """The values that `snmpget -Oqv` printed, in the order in which they were asked for."""
     lines = text.splitlines()
     if len(lines) != len(values):
-        why = f"snmpget printed {len(lines)} lines for {len(values)} objects"
+        why = f"snmpget printed {counted(len(lines), 'line')} for {len(values)} objects"
         return dict.fromkeys(values, why)
     return {name: number(line) for name, line in zip(values, lines, strict=True)}
 

@@ -22,24 +22,24 @@ NONE = "–"
 
 
 def time_text(value_s: float | None) -> str:
-    """A time with four digits in the unit that suits it."""
+    """A time with three digits in the unit that suits it."""
     if value_s is None:
         return NONE
     if value_s == 0:
         return "0 s"
-    # Rounded first: 999.96 us is 1.000 ms.
-    size = float(f"{abs(value_s):.4g}")
+    # Rounded first: 999.6 us is 1.00 ms.
+    size = float(f"{abs(value_s):.3g}")
     factor, unit = next(((f, u) for f, u in _TIMES if size >= f * (1 - 1e-12)), _TIMES[-1])
     return f"{_digits(value_s / factor)} {unit}"
 
 
 def number_text(value: float | None) -> str:
-    """A number with four digits."""
+    """A number with three digits."""
     return NONE if value is None else _digits(value)
 
 
 def rate_text(value_per_s: float | None, unit: str = "") -> str:
-    """A rate with four digits, `12.34/s`; with a unit of work `12.34 IOS/s`."""
+    """A rate with three digits, `12.3/s`; with a unit of work `12.3 IOS/s`."""
     return NONE if value_per_s is None else f"{_digits(value_per_s)}{f' {unit}' if unit else ''}/s"
 
 
@@ -51,8 +51,8 @@ def percent_text(ratio: float | None) -> str:
 def _digits(value: float) -> str:
     if value == 0 or not math.isfinite(value):
         return "0" if value == 0 else str(value)
-    places = 3 - math.floor(math.log10(abs(float(f"{value:.4g}"))))
-    return f"{value:.3e}" if places < -6 or places > 9 else f"{value:.{max(places, 0)}f}"
+    places = 2 - math.floor(math.log10(abs(float(f"{value:.3g}"))))
+    return f"{value:.2e}" if places < -7 or places > 8 else f"{round(value, places):.{max(places, 0)}f}"
 
 
 def table(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
@@ -69,7 +69,7 @@ def report(solution: Solution, limits: Sequence[Bounds], work: str = "") -> str:
 def report_blocks(solution: Solution, limits: Sequence[Bounds], work: str = "") -> Iterator[Block]:
     """Yield what the network does, then what it is made of, and its bounds."""
     network = solution.network
-    yield f"{network.name}: {method_text(solution)}\n"
+    yield f"{network.name}: {answer(solution, work)}\nMethod: {method_text(solution)}.\n"
     yield _inputs(network, work)
     yield _classes(solution, work)
     yield _stations(solution)
@@ -78,6 +78,24 @@ def report_blocks(solution: Solution, limits: Sequence[Bounds], work: str = "") 
     yield _bounds(limits, work)
     for note in solution.notes:
         yield f"note: {note}\n"
+
+
+def answer(solution: Solution, work: str = "") -> str:
+    """State what each class gets, and which station is the busiest."""
+    classes = "; ".join(
+        f"{c.name} {rate_text(c.throughput_per_s, work)}, {time_text(c.response_time_s)} each"
+        for c in solution.classes
+    )
+    busiest = _busiest(solution)
+    return f"{classes}; {busiest}." if busiest else f"{classes}."
+
+
+def _busiest(solution: Solution) -> str:
+    busy = {s.name: s.utilisation_ratio for s in solution.stations if s.utilisation_ratio is not None}
+    if not busy:
+        return ""
+    name = max(busy, key=lambda each: busy[each])
+    return f"the busiest station is {name}, at {percent_text(busy[name])}"
 
 
 def method_text(solution: Solution) -> str:
@@ -161,7 +179,7 @@ def _bounds(limits: Sequence[Bounds], work: str) -> Table:
             rate_text(b.throughput_most_per_s, work),
             _range(b, work),
             time_text(b.response_least_s),
-            NONE if b.saturation_population is None else f"{b.saturation_population:.4g} jobs",
+            NONE if b.saturation_population is None else f"{number_text(b.saturation_population)} jobs",
         ]
         for b in limits
     ]
@@ -303,7 +321,13 @@ def _sweep(
         rows.append(row)
     last, of_last, _ = points[-1]
     knee = next(b for b in of_last if b.name == swept).saturation_population
-    yield table(f"{first.network.name}, {what} of {swept}: {method_text(last)}", heads, rows)
+    one, other = (next(c for c in each.classes if c.name == swept) for each in (first, last))
+    yield (
+        f"{first.network.name}: from {rows[0][0]} to {rows[-1][0]}{' jobs' if what == 'population' else ''} of {swept} its "
+        f"throughput goes from {rate_text(one.throughput_per_s)} to {rate_text(other.throughput_per_s)}, its response time from "
+        f"{time_text(one.response_time_s)} to {time_text(other.response_time_s)}; at the last {_busiest(last)}.\n"
+    )
+    yield table(f"By {what} of {swept}, {method_text(last)}", heads, rows)
     if knee is not None:
         yield f"N* = {number_text(knee)} jobs of {swept}: from there on, jobs are sure to wait for each other"
     for note in last.notes:

@@ -51,6 +51,16 @@ def quantity(value: float | None, unit: str, name: str = "") -> str:
     return f"{digits(value / scale.factor)} {scale.unit}".rstrip()
 
 
+def three_digits(value: float) -> str:
+    """The value with three digits, none of them a 0 at the end of a fraction, for numbers without an error.
+
+    >>> three_digits(0.2), three_digits(163.28), three_digits(12345.6), three_digits(2.4e-6)
+    ('0.2', '163', '12300', '2.4e-06')
+    """
+    rounded = float(f"{value:.3g}")
+    return f"{rounded:.0f}" if 1000 <= abs(rounded) < 1e9 else f"{rounded:g}"
+
+
 def digits(value: float, error: float | None = None) -> str:
     """The value with the digits that `error` leaves it (two of the error's), or three without an error. Never 0 of what is
     not 0: it has two digits of its own then, as a bound of 0.26 beside one of 960 is no bound of 0.

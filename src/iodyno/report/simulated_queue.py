@@ -7,6 +7,7 @@ from typing import Any
 
 from iodyno.analysis.queueing.simulation import Interval, Simulated
 from iodyno.report.form import Block, Row, Shown
+from iodyno.report.numbers import digits, three_digits
 from iodyno.report.table import Cell, Column, Table
 
 _SHOWN = (
@@ -59,6 +60,7 @@ def _named(found: Simulated) -> list[tuple[str, Interval, str]]:
 
 
 def _blocks(found: Simulated) -> Iterator[Block]:
+    yield _answer(found) + "\n"
     cells = [(what, *_shown(interval, unit)) for what, interval, unit in _named(found)]
     columns = (Column(""), Column("", right=True), Column("95 % interval"))
     yield Table("", columns, tuple(tuple(map(Cell, each)) for each in cells))
@@ -67,16 +69,32 @@ def _blocks(found: Simulated) -> Iterator[Block]:
         yield "warning: the intervals are wider than asked for: this load needs longer runs than are made"
 
 
+def _answer(found: Simulated) -> str:
+    """State the rate, and what a request takes."""
+    rate, mean = (
+        " ".join(_shown(interval, unit))
+        for interval, unit in ((found.throughput_per_s, "/s"), (found.response_time_s, "s"))
+    )
+    longest = max(found.quantiles_s, default=None)
+    more = (
+        "" if longest is None else f", its p{longest:g} {' '.join(_shown(found.quantiles_s[longest], 's'))}"
+    )
+    return f"At a throughput of {rate} the mean response time is {mean}{more}."
+
+
 def _range_blocks(loads: Sequence[float], found: Sequence[Simulated]) -> Iterator[Block]:
     """Yield a row for each load."""
+    means = [" ".join(_shown(one.response_time_s, "s")) for one in (found[0], found[-1])]
+    ends = f"From {three_digits(loads[0])}/s to {three_digits(loads[-1])}/s"
+    yield f"{ends} the mean response time goes from {means[0]} to {means[1]}.\n"
     heads = ("arrivals", *(what for what, _, _ in _named(found[0])))
     rows = (
-        (f"{load:.5g}/s", *(" ".join(_shown(interval, unit)) for _, interval, unit in _named(one)))
+        (f"{three_digits(load)}/s", *(" ".join(_shown(interval, unit)) for _, interval, unit in _named(one)))
         for load, one in zip(loads, found, strict=True)
     )
     yield Table("", tuple(map(Column, heads)), tuple(tuple(map(Cell, row)) for row in rows))
     yield f"95 % intervals; {found[0].method.partition(';')[0]}"
-    if wide := [f"{load:.5g}/s" for load, one in zip(loads, found, strict=True) if not one.precise]:
+    if wide := [f"{three_digits(load)}/s" for load, one in zip(loads, found, strict=True) if not one.precise]:
         yield f"warning: the intervals at {', '.join(wide)} are wider than asked for: longer runs are not made"
 
 
@@ -95,5 +113,13 @@ def _shown(interval: Interval, unit: str) -> tuple[str, str]:
             )
             if interval.value >= least
         )
-    low, value, high = (f"{bound * factor:.5g}" for bound in (interval.low, interval.value, interval.high))
+    low, value, high = (
+        three_digits(bound * factor) for bound in (interval.low, interval.value, interval.high)
+    )
+    if low == high and interval.low != interval.high:
+        # So narrow that its bounds need more.
+        half = factor * (interval.high - interval.low) / 2
+        low, value, high = (
+            digits(bound * factor, half) for bound in (interval.low, interval.value, interval.high)
+        )
     return f"{value}{name}", f"[{low}, {high}]"

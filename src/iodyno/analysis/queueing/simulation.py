@@ -451,7 +451,7 @@ def _stable(utilisation: float) -> None:
         raise ExperimentError(
             f"the offered utilisation is {utilisation:.6g}: with 1 or more, an infinite queue grows without end",
             where="utilisation",
-            advice="offer less, add servers, or give the station a number of places",
+            advice="offer less, add servers, or give the station a number of places, such as the 20 of M/M/1/20",
         )
 
 

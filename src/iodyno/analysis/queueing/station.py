@@ -133,6 +133,13 @@ def check_squared_cv(squared_cv: float, noun: str, model: str) -> None:
         )
 
 
+def with_places(model: str, servers: int) -> str:
+    """Write a queue with a number of places as `iodyno model queue` takes it, such as M/M/1/20."""
+    letters = "/".join(model.split("/")[:2])
+    calculated = letters == "M/M" or (letters == "M/D" and servers == 1)
+    return f"{letters}/{servers}/{servers + 19}{'' if calculated else ' --simulate'}"
+
+
 def check_open(arrival_rate_per_s: float, service_time_s: float, servers: int, model: str) -> float:
     """The offered load in servers (erlangs) of an infinite queue.
 
@@ -149,6 +156,6 @@ def check_open(arrival_rate_per_s: float, service_time_s: float, servers: int, m
             f" {1 / service_time_s:.6g}/s {'carries' if servers == 1 else 'carry'} less than {servers / service_time_s:.6g}/s,"
             f" and {arrival_rate_per_s:.6g}/s are offered, so the queue grows without end",
             where=model,
-            advice="a utilisation below 1, more servers, or a model with finite buffers (mm1k, mmck, md1k)",
+            advice=f"a utilisation below 1, more servers, or places, which may be full: {with_places(model, servers)}",
         )
     return offered

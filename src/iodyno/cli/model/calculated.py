@@ -30,6 +30,7 @@ from iodyno.cli.model import options
 from iodyno.cli.model.notation import Kind, Queue
 from iodyno.core.errors import ExperimentError
 from iodyno.report.form import Form
+from iodyno.report.numbers import three_digits
 from iodyno.report.stations import Row, scaled, stations
 
 _COUNTED = "Places count all in the system: one in service keeps its place until it is done. Times are of those not lost."
@@ -46,7 +47,7 @@ def show_calculated(
     """Prints a row for each load. Raises ExperimentError for numbers that make no sense."""
     c, first, more, notes = _servers(queue), list[Row](), list[Row](), list[str]()
     if kind.written == "M/M/c/K/N":
-        results, first, notes = _closed(queue, service_s, asked)
+        results, first, more, notes = _closed(queue, service_s, asked)
     elif kind.written == "fork-join/c":
         results = _fork_join(queue.numbers[0] or 0, service_s, asked)
     elif kind.written == "credits/C":
@@ -116,7 +117,7 @@ def _apart(loads: list[float], service_s: float, servers: int, quantiles: Mappin
 
 def _closed(
     queue: Queue, service_s: float, asked: Mapping[str, Any]
-) -> tuple[list[StationResult], list[Row], list[str]]:
+) -> tuple[list[StationResult], list[Row], list[Row], list[str]]:
     """Clients that think and ask; with fewer places than clients some are turned away, and think again."""
     if (queue.clients is None) == (asked["population"] is None):
         raise ExperimentError("duplicate number of clients: the notation has one", where="--population")
@@ -128,10 +129,16 @@ def _closed(
     c, think_s = _servers(queue), asked["think_s"]
     first: list[Row] = [{"population": number} for number in clients]
     if queue.places is not None and queue.places < max(clients):
-        return [engset(number, think_s, service_s, c, queue.places) for number in clients], first, []
+        return [engset(number, think_s, service_s, c, queue.places) for number in clients], first, [], []
     results = [mmcn(number, think_s, service_s, c) for number in clients]
     meet = saturation_population(service_s + think_s, service_s / c)
-    return results, first, [f"N* = {meet:.4g} clients: (service + think time) / (service time / servers)."]
+    more: list[Row] = [{"saturation_population": meet}] * len(clients)
+    return (
+        results,
+        first,
+        more,
+        [f"N* = {three_digits(meet)} clients: (service + think time) / (service time / servers)."],
+    )
 
 
 def _fork_join(servers: int, service_s: float, asked: Mapping[str, Any]) -> list[StationResult]:
@@ -161,7 +168,8 @@ def _credits(
     notes = [
         f"Round trip {scaled(trip_s, 's')}: {number} credits allow {scaled(most_per_s, 'per_s')},"
         f" {most_per_s * frame_s:.1%} of the line; {credits_for(frame_s, trip_s)} keep it busy.",
-        f"{number} credits reach {reach_km:.4g} km ({rule_km:.4g} km by the rule that forgets the frame's own time).",
+        f"{number} credits reach {three_digits(reach_km)} km ({three_digits(rule_km)} km by the rule that forgets the frame's own"
+        " time).",
     ]
     return results, [{"most_per_s": most_per_s, "covered_distance_km": reach_km} for _ in results], notes
 

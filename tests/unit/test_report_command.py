@@ -125,6 +125,12 @@ def test_every_encoding_of_stdout_takes_what_is_shown(campaign: Path, command: s
     assert not re.search(r"\\[ux]", text), text
     if command == "report":
         assert ("+/-" if encoding == "ascii" else "±") in text
+        # Laid out as it is written: the last column begins below its head.
+        lines = text.splitlines()
+        head = next(number for number, line in enumerate(lines) if line.endswith("Limiter"))
+        place = lines[head].index("Limiter")
+        for row in lines[head + 1 : lines.index("", head)]:
+            assert row[place - 2 : place] == "  " and row[place].strip(), text
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1"])

@@ -74,6 +74,22 @@ def take_all_characters(arguments: Sequence[str]) -> None:
         setattr(sys, place, _Visible(stream.detach(), encoding, errors, None, *buffering))
 
 
+def spelled(text: str) -> str:
+    """The text in the characters that stdout will write it in: what is laid out in columns is so before."""
+    encoding = getattr(sys.stdout, "encoding", None)
+    if text.isascii() or not encoding:
+        return text
+    return "".join(character if _has(encoding, character) else _otherwise(character) for character in text)
+
+
+def _has(encoding: str, character: str) -> bool:
+    try:
+        character.encode(encoding, "surrogateescape")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def _asks_json(arguments: Sequence[str]) -> bool:
     return bool({"--json", "--format=json"} & {*arguments}) or ("--format", "json") in pairwise(arguments)
 
@@ -107,7 +123,11 @@ def _words(error: UnicodeError) -> tuple[str | bytes, int]:
     if 0xDC80 <= ord(character) <= 0xDCFF:
         # A byte of a file's name that is no text: written as it is there.
         return bytes([ord(character) - 0xDC00]), after
-    return _PLAIN.get(character, character.encode("ascii", "backslashreplace").decode("ascii")), after
+    return _otherwise(character), after
+
+
+def _otherwise(character: str) -> str:
+    return _PLAIN.get(character, character.encode("ascii", "backslashreplace").decode("ascii"))
 
 
 def _json(error: UnicodeError) -> tuple[str, int]:

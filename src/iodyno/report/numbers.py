@@ -64,11 +64,16 @@ def three_digits(value: float) -> str:
 def digits(value: float, error: float | None = None) -> str:
     """The value with the digits that `error` leaves it (two of the error's), or three without an error. Never 0 of what is
     not 0: it has two digits of its own then, as a bound of 0.26 beside one of 960 is no bound of 0.
+
+    >>> digits(0.0999996), digits(9.9999), digits(99.99), digits(0.12, error=0.0999)
+    ('0.100', '10.0', '100', '0.12')
     """
     if not value:
         return "0"
-    size = abs(error) if error else abs(value)
-    places = (1 if error else 2) - math.floor(math.log10(size))
+    kept = 1 if error else 2
+    # What is rounded up to the next power of ten has a digit more before the point.
+    size = float(f"{abs(error) if error else abs(value):.{kept}e}")
+    places = kept - math.floor(math.log10(size))
     # An error of nearly nothing must not print digits that nobody believes.
     places = min(places, 5 - math.floor(math.log10(abs(value))))
     rounded = round(value, places)

@@ -68,7 +68,8 @@ class Coding:
                 raise ValueError(f"{level!r} is no end of a range")
             return -1.0 if level == self.low else 1.0
         low, high, here = (self._measure(value) for value in (self.low, self.high, level))
-        return 0.0 if high == low else round((2 * here - low - high) / (high - low), 12)
+        # A centre is 0, and not -0.
+        return 0.0 if high == low else round((2 * here - low - high) / (high - low), 12) + 0.0
 
     def natural(self, coded: float) -> float:
         """The number that stands at a place of the scale, in the base unit and not rounded.

@@ -37,7 +37,7 @@ def size(written: str) -> int:
 def size_or_random(written: str) -> int | Uniform:
     """Bytes, or `rand(LOW,HIGH)`. Raises ValueError.
 
-    >>> size_or_drawn("rand(1, 4k)")
+    >>> size_or_random("rand(1, 4k)")
     Uniform(low_bytes=1, high_bytes=4096)
     """
     return Uniform.parse(written, size) if Uniform.is_meant(written) else size(written)

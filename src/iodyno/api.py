@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from html import escape
+from numbers import Integral, Real
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -19,7 +20,7 @@ from iodyno.campaign.strategy import Strategy
 from iodyno.core.design import Design, PlannedTrial
 from iodyno.core.errors import ExperimentError, StoreError, TrialError
 from iodyno.core.experiment import Experiment, SensorLevel
-from iodyno.core.invalid import invalid
+from iodyno.core.invalid import for_key, invalid
 from iodyno.core.noise import NoiseSpec
 from iodyno.core.quantity import counted
 from iodyno.core.search import parse_goal
@@ -27,6 +28,7 @@ from iodyno.core.warnings import Warning
 from iodyno.designs import noise_ladder
 from iodyno.formats import shipped
 from iodyno.formats.experiment_file import experiment_text, parse_experiment, read_experiment
+from iodyno.formats.mistakes import MistakesError
 from iodyno.formats.tunable_sections import refuse_unknown
 from iodyno.loads.base.campaign import load_for
 from iodyno.store.schema import CAMPAIGN
@@ -292,6 +294,7 @@ def tcp(
     `stream`, as in an experiment file. What is not asked for is as of `iodyno tcp`: messages of 64 KiB, 1400 B over UDP.
     Raises as `run` does.
     """
+    _expect_call("tcp", seconds, to, clients)
     levels = {"connections": connections, "size": size, "transport": "tcp", **parameters}
     keys = quick.tcp(
         _written(levels), seconds=seconds, to=to, clients=clients, repeat=repeat, sensors=sensors
@@ -309,6 +312,7 @@ def rr(
     What is not asked for is as of `iodyno rr`: requests of 64 B, 1 connection, 64 with a `rate`, and the engine for so many.
     Raises as `run` does.
     """
+    _expect_call("rr", seconds, to, clients)
     levels = {
         "connections": connections,
         "size": size,
@@ -330,6 +334,7 @@ def disk(
     `size`: of the working set; without it that of the file, or 1 GiB. `parameters`: of the workload `disk`, as `read="70%"`.
     Raises as `run` does.
     """
+    _expect_call("disk", seconds, to)
     place = str(target) if to else quick.absolute(str(target))
     asked = {"target": place, "working_set": size, "queue_depth": queue_depth, "block": block, **parameters}
     levels = _written(asked)
@@ -347,6 +352,7 @@ def search(
     `width`: how near to each other the bounds of the rate are at the end; `search_duration`: time that the trials may take.
     Raises as `run` does.
     """
+    _expect_call("search", seconds, to)
     try:
         missing = "" if [parse_goal(each) for each in goals] else "a goal is missing"
     except ValueError as problem:
@@ -410,7 +416,29 @@ def _written(levels: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _parsed(keys: Mapping[str, Any]) -> Experiment:
-    return parse_experiment(experiment_text(keys), file=str(keys["name"]), environment={})
+    """Raises ExperimentError, which names words of the call, and no line: nobody wrote one."""
+    called = f"iodyno.{keys['name']}"
+    try:
+        return parse_experiment(experiment_text(keys), file=called, environment={})
+    except MistakesError as error:
+        words = {"replicates": "repeat", "measured": "seconds"}
+        said = []
+        for mistake in error.mistakes:
+            key = mistake.path.rpartition(".")[2].partition("[")[0]
+            said.append(for_key(words.get(key, key), mistake.text))
+        raise ExperimentError("; ".join(said), where=called, advice=f"help({called})") from None
+
+
+def _expect_call(name: str, seconds: float, to: str | None, clients: int = 1) -> None:
+    """Raises ExperimentError for what no load lasts, reaches or is sent by."""
+    for word, value, wrong, allowed in (
+        ("seconds", seconds, not isinstance(seconds, Real) or not seconds > 0, "a number above 0"),
+        ("to", to, to is not None and not isinstance(to, str), "the name of a host, such as 'user@host'"),
+        ("clients", clients, not isinstance(clients, Integral) or clients < 1, "a whole number from 1"),
+    ):
+        if wrong:
+            text = for_key(word, invalid(value, allowed))
+            raise ExperimentError(text, where=f"iodyno.{name}", advice=f"help(iodyno.{name})")
 
 
 def _refuse(experiment: Experiment, design: Design) -> None:

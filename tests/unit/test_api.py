@@ -172,7 +172,12 @@ def test_what_is_wrong_is_raised(tmp_path: Path) -> None:
     [
         (iodyno.search, "search: a goal is missing"),
         (lambda: iodyno.search("p99 <= 1"), "search: "),
-        (lambda: iodyno.disk("null", read=2), "invalid value '2' for workload.read: expected 0% to 100%"),
+        (lambda: iodyno.disk("null", read=2), "iodyno.disk: invalid value '2' for read: expected 0% to 100%"),
+        (lambda: iodyno.tcp(nagl="on"), "iodyno.tcp: unknown key 'nagl': expected one of nagle"),
+        (lambda: iodyno.tcp(repeat=0), "iodyno.tcp: invalid value 0 for repeat: expected 1 to 1000"),
+        (lambda: iodyno.rr(seconds="1"), "iodyno.rr: invalid value '1' for seconds: expected a number above 0"),  # type: ignore[arg-type]
+        (lambda: iodyno.tcp(clients=0), "iodyno.tcp: invalid value 0 for clients: expected a whole number from 1"),
+        (lambda: iodyno.disk("null", to=5), "iodyno.disk: invalid value 5 for to: expected the name of a host"),  # type: ignore[arg-type]
         (lambda: iodyno.plan("api.yaml"), "an experiment is expected, not 'api.yaml'"),  # type: ignore[arg-type]
         (lambda: iodyno.run("api.yaml"), "an experiment is expected, not 'api.yaml'"),  # type: ignore[arg-type]
         (lambda: iodyno.explore("api.yaml"), "an experiment is expected, not 'api.yaml'"),  # type: ignore[arg-type]

@@ -327,7 +327,7 @@ def test_a_shaped_path_is_what_was_asked_for_and_is_gone_afterwards(tmp_path: Pa
 
 
 def test_a_path_that_cannot_be_shaped_is_one_clear_error_before_the_first_trial(tmp_path: Path) -> None:
-    for settings, said in (({"link_rate": 10**8}, "need a path that the lab makes"),):
+    for settings, said in (({"link_rate": 10**8}, "need a path that iodyno makes"),):
         notes = Notes()
         asked = experiment("local", factors=(Factor("size", (65536,)),), **settings)
         with pytest.raises(PreflightError, match=said):

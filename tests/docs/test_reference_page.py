@@ -42,7 +42,7 @@ VARIABLES = {
     "NAME": "any name: what stands for `${NAME}` in a value of an experiment or network file, and for a variable of a profile, a"
     " personality or a job file; `${NAME:-otherwise}` has another value where it is not set, `$${` is a plain `${`",
     "IODYNO_EXEC": "programs that `access: exec` and `metrics` may run",
-    "IODYNO_AGENT": "the agent's program, instead of the one that came with the lab; `iodyno-heat` lies beside it",
+    "IODYNO_AGENT": "the agent's program, instead of the one that came with iodyno; `iodyno-heat` lies beside it",
     "IODYNO_WATCH_TOKEN": "the token of the page of `iodyno watch`, 16 characters or more, instead of a fresh one each time",
     "NO_COLOR": "set to anything: `iodyno heatmap` prints no colours",
 }
@@ -186,7 +186,7 @@ def host_rows() -> list[tuple[str, str, str]]:
     for name, field in fields.items():
         if name == "access":
             words = ", ".join(f"`{access}`" for access in HOST_SECTIONS)
-            rows.append((f"`{name}`", words, "How the lab reaches the host."))
+            rows.append((f"`{name}`", words, "How iodyno reaches the host."))
             continue
         special = "" if len(of[name]) == len(HOST_SECTIONS) else f" ({', '.join(of[name])})"
         rows.append((f"`{name}`{special}", allowed(field), str(field.description)))

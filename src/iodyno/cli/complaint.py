@@ -14,7 +14,15 @@ OF_OTHER_TOOLS: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(("-c", "--client", "-H"), ("HOST", "--on")),
     **dict.fromkeys(("-s", "--server"), ("HOST: no server is to be started",)),
     **dict.fromkeys(("-P", "--parallel", "--flows", "--nthreads", "-T"), ("--connections", "--workers")),
-    **dict.fromkeys(("-t", "--time", "--duration", "--runtime", "--time_based"), ("--seconds",)),
+    **dict.fromkeys(("-t", "--time", "--duration", "--runtime", "--time_based"), ("--seconds", "--for")),
+    "--seconds": ("--for",),
+    **dict.fromkeys(
+        ("-O", "--omit", "--ramp_time", "--warmup"), ("--seconds: a warm-up is before, and not in it",)
+    ),
+    **dict.fromkeys(
+        ("-p", "--port"), ("HOST: ports are free ones; data_port of a host in a file names one",)
+    ),
+    "--mtu": ("--mss, or tunables: {all: {mtu: 9000}} in a file",),
     **dict.fromkeys(("-R", "--reverse"), ("--direction reverse",)),
     "--bidir": ("--direction both",),
     **dict.fromkeys(("-i", "--interval"), ("--verbose: intervals are in the report",)),
@@ -32,15 +40,26 @@ OF_OTHER_TOOLS: Mapping[str, tuple[str, ...]] = {
     "-J": ("--json",),
     "--output-format": ("--format",),
     **dict.fromkeys(("--bs", "--blocksize"), ("--block", "--size")),
-    "--iodepth": ("--queue-depth", "--connections"),
+    **dict.fromkeys(("--iodepth", "--depth"), ("--queue-depth", "--connections")),
+    **dict.fromkeys(("--fsync", "--fdatasync"), ("--sync fsync, and --sync-every",)),
     "--numjobs": ("--workers", "--connections"),
     **dict.fromkeys(("--filename", "--name"), ("--target",)),
     **dict.fromkeys(("--rw", "--readwrite"), ("--pattern, and --read for the share of reads",)),
     "--rwmixread": ("--read",),
     **dict.fromkeys(("--ioengine", "--engine"), ("--syscalls", "--engine")),
+    **dict.fromkeys(("-o", "--output"), ("--output", "--html", "--into")),
+    "--titletext": ("--title",),
+    "--unitstime": ("--time-unit",),
+    "--unitslatency": ("--value-unit",),
+    "--minlat": ("--min",),
+    "--maxlat": ("--max",),
+    "--steplat": ("--row-step",),
+    "--stepsec": ("--column",),
+    "--boxsize": ("--box-size",),
 }
-"""Options that users of iperf3, netperf, uperf and fio type first, with ours: the first of them that a command has, and what is
-to be known of it."""
+"""Options that users of iperf3, netperf, uperf, fio and trace2heatmap.pl type first, with ours: the first of them that a command
+has, and what is to be known of it.
+"""
 
 
 def of_usage(error: click.ClickException) -> ExperimentError:

@@ -329,7 +329,7 @@ def test_the_plan_says_what_is_aliased(made: Path) -> None:
     assert row[:3] == ["size", "nagle:congestion_control,", "connections:think"]
     assert "word-length pattern: 2 of length 3, 1 of length 4" in text
     assert "clear: none" in text
-    assert "99 for +-1 %" in text
+    assert "99 for ±1 %" in text
 
 
 @pytest.mark.parametrize(

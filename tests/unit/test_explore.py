@@ -157,7 +157,7 @@ def test_a_known_truth_is_found_in_stages_and_an_exploration_goes_on_where_it_wa
     # A message's fixed cost is spread over its bytes: no straight line in its size.
     assert found["stages"][1]["curved"] == "size"
     assert found["stages"][0]["trials"] == 32 and found["trials"] <= 60
-    for expected in ("expects to tell effects to +-", "4 left out", "no straight line in size"):
+    for expected in ("expects to tell effects to ±", "4 left out", "no straight line in size"):
         assert expected in ran.stderr
     # A change, -0.9, by its name: the text beside it says x 0.1.
     size = found["stages"][1]["effects"][0]

@@ -48,7 +48,7 @@ def evaluation_lines(evaluation: Evaluation | None) -> list[str]:
     if evaluation is None:
         return []
     noise, effect = evaluation.noise_ratio, evaluation.effect_ratio
-    head = ["effect", "aliased with", "+-"] + (
+    head = ["effect", "aliased with", "±"] + (
         [f"finds {percent(effect)}"] if effect is not None and noise is not None else []
     )
     stated = (
@@ -66,7 +66,7 @@ def evaluation_lines(evaluation: Evaluation | None) -> list[str]:
     ):
         first = shown[0]
         lines.append(
-            f"  each of {len(evaluation.terms)} effects +- {_width(first, noise)}{_found(first, effect)}"
+            f"  each of {len(evaluation.terms)} effects ±{_width(first, noise)}{_found(first, effect)}"
         )
         lines += textwrap.wrap(
             ", ".join(entry.name for entry in shown), 110, initial_indent="  ", subsequent_indent="  "
@@ -105,7 +105,7 @@ def evaluation_lines(evaluation: Evaluation | None) -> list[str]:
     if evaluation.runs_before:
         lines.append(f"  with the {evaluation.runs_before} trials that are there, as a block of their own")
     if noise is not None:
-        runs = ", ".join(f"{jain_runs(noise, p)} for +-{percent(p)}" for p in _PRECISIONS)
+        runs = ", ".join(f"{jain_runs(noise, p)} for ±{percent(p)}" for p in _PRECISIONS)
         lines.append(f"  trials of one point for its mean (Jain): {runs}")
     lines += [f"  {warning}" for warning in evaluation.warnings]
     return lines
@@ -120,7 +120,7 @@ def evaluation_brief(evaluation: Evaluation | None) -> list[str]:
     low, high = (f"{bound(known):.3g}" if known else "?" for bound in (min, max))
     alias = f"{aliased} aliased with others (-v)" if aliased else "none aliased with another"
     lines = [
-        f"What it will tell: {counted(len(evaluation.terms), 'effect')} +- {low if low == high else f'{low} to {high}'} x noise "
+        f"What it will tell: {counted(len(evaluation.terms), 'effect')} ±{low if low == high else f'{low} to {high}'} x noise "
         f"between trials (--noise; 95 % intervals), {alias}"
     ]
     if evaluation.dropped:

@@ -34,7 +34,7 @@ def expectation(experiment: Experiment, design: Design, noise_ratio: float | Non
         size = f"{max(widths):.2g} times the noise between trials"
     else:
         size = f"{100 * max(widths):.2g} % of the mean"
-    return f"{trials}; expects to tell effects to +- {size}"
+    return f"{trials}; expects to tell effects to ±{size}"
 
 
 def effect_lines(judged: Judged, least: float) -> list[str]:

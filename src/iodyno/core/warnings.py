@@ -214,7 +214,7 @@ MEANINGS: Mapping[WarningCode, tuple[str, str]] = {
         (WarningCode.MISSING_TRIALS, "not all planned trials of the point count", "`--resume`"),
         (WarningCode.SKIPPED, "this machine cannot have some points", "the text names what is missing"),
         (WarningCode.RECEIVE_ON_SENDER, "the receiver's protocol work ran on the sender's CPU, which is charged for it",
-         "two hosts with `access: netns`, or real ones"),
+         "two hosts with `access: netns`, or real ones; `total_cpu_ns_per_kib` has both"),
         (WarningCode.DATAGRAMS_LOST, "datagrams were lost", "a larger `window`, or a lower rate"),
         (WarningCode.DATAGRAMS_DISORDERED, "datagrams came twice, or after later ones; each counts once",
          "look at what lies between the hosts"),

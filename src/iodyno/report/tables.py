@@ -146,10 +146,10 @@ def outcome_table(summary: CampaignSummary) -> Table:
 
 
 def _of_outcomes(summary: CampaignSummary, names: Sequence[str], title: str, unit: bool = False) -> Table:
-    """A row per point, a column per outcome."""
+    """A row per point, a column per outcome. That points were skipped, and why, stands in the tables of the load."""
     layout = layout_of(summary)
     factors = _factor_columns(summary, layout, everything=True)
-    ordered = [point for _, points in sections(summary, layout) for point in points]
+    ordered = [point for _, points in sections(summary, layout) for point in points if not point.skipped]
     scales = {name: _shared_scale(ordered, name) for name in names}
     sources = {metric.name: metric.source for metric in summary.metrics}
     columns = [Column(SHORT.get(name, name.replace("_", " "))) for name in factors]

@@ -187,6 +187,7 @@ def test_a_known_truth_is_found_in_stages_and_an_exploration_goes_on_where_it_wa
         (FIVE, ("--least", "x"), "expected a share above 0, such as 5% or 0.05"),
         (FIVE, ("--resume", "nowhere"), "is no exploration"),
         (FIVE, ("--outcome", "cpu_ns_per_kb"), "did you mean 'cpu_ns_per_kib'?"),
+        (FIVE, ("--outcome", "client.cpu_cores"), "expected HOST.cpu_ns_per_kib, "),
     ],
 )
 def test_bad_input_is_one_error(more: str, words: tuple[str, ...], expected: str, tmp_path: Path) -> None:

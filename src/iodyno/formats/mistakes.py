@@ -6,6 +6,7 @@ All mistakes of a file become one error, in the order of its lines.
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -34,6 +35,7 @@ _NOT_SPOKEN = {
 
 _LISTED = 50  # chosen: mistakes that fit on a screen; who has more begins with the first of them
 _LISTED_WORDS = 20  # chosen: allowed words that are read in a line; of more, the near ones tell more than all
+_LISTED_PARTS = 6  # chosen: words of a line, where only a part of each is alike
 _COMPARED = 60  # chosen: characters of a word that may be a slip of another one
 
 
@@ -119,12 +121,21 @@ def _one_of(word: str, allowed: Sequence[str]) -> str:
 
 
 def listed(word: str, allowed: Sequence[str]) -> str:
-    """The allowed words; of many only those like `word`, where there are such."""
+    """The allowed words; of many only those like `word`, or that have a part of it, where there are such.
+
+    >>> listed("cpu_cores", [*(f"metric_{n}" for n in range(30)), "cpu_busy_ratio", "HOST.cpu_irq_ratio"])
+    'cpu_busy_ratio, HOST.cpu_irq_ratio and 30 others'
+    """
     if len(allowed) > _LISTED_WORDS:
         near = difflib.get_close_matches(word.lower()[:_COMPARED], allowed, n=5, cutoff=0.55)
+        near = near or [name for name in allowed if _parts(word) & _parts(name)][:_LISTED_PARTS]
         if near:
             return f"{', '.join(near)} and {counted(len(allowed) - len(near), 'other')}"
     return ", ".join(allowed) or "nothing"
+
+
+def _parts(name: str) -> set[str]:
+    return {part for part in re.split(r"[^a-z0-9]+", name.lower()) if len(part) > 2}
 
 
 def _of_command(word: str, allowed: Sequence[str]) -> str:

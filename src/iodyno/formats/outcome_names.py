@@ -9,7 +9,7 @@ from iodyno.core.invalid import found, invalid
 from iodyno.core.outcome import OF_BYSTANDER, OF_MEMBER, OF_SEVERAL, OUTCOMES, split_beside
 from iodyno.formats.mistakes import listed, nearest, unknown
 
-_LISTED_CHARACTERS = 1500  # chosen: half a screen
+_LISTED_CHARACTERS = 300  # chosen: three lines
 _HOSTS_NAMED = 6  # chosen: more make a line that nobody reads
 
 
@@ -48,7 +48,8 @@ def mistake_of(
     if rest not in (kind.name for kind in kinds):
         allowed = [k.name if k.of_trial or not k.per_host else f"HOST.{k.name}" for k in kinds]
         near = nearest(rest, [kind.name for kind in kinds])
-        return invalid(name, f"{listed(rest, allowed) if near else _listed(allowed)}{near}")
+        some = listed(rest, allowed)
+        return invalid(name, f"{some if len(some) <= _LISTED_CHARACTERS else _listed(allowed)}{near}")
     if OUTCOMES[rest].per_host and not OUTCOMES[rest].of_trial and not dot:
         return (
             f"invalid value {found(name)}: each host has one; expected "

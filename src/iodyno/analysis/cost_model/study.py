@@ -155,7 +155,10 @@ def campaign_data(summary: CampaignSummary, outcome: str) -> CostData:
                 where=summary.folder,
                 advice="measure for longer, with more load, or on a machine with less beside",
             )
-        near = [name for name in known if name.endswith(outcome.rpartition(".")[2])]
+        ending = outcome.rpartition(".")[2]
+        near = [name for name in known if name.endswith(ending)] or [
+            name for name in known if any(part in name for part in ending.split("_") if len(part) > 2)
+        ]
         raise ExperimentError(
             f"no trial has the outcome {outcome}",
             where=summary.folder,

@@ -72,6 +72,8 @@ STATIONS = (Station("cpu", servers=3), Station("disk"), Station("wan", "delay"))
 SAME = {"cpu": Demand(0.5), "disk": Demand(0.2), "wan": Demand(1.0)}
 
 
+# Ciw copies an iterator of itertools, of which Python complains from 3.12 on.
+@pytest.mark.filterwarnings("ignore:Pickle, copy, and deepcopy support:DeprecationWarning")
 @pytest.mark.parametrize(
     ("classes", "until"),
     [

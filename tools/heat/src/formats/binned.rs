@@ -63,7 +63,7 @@ pub const FIO_HISTOGRAMS: Form = Form {
 const MOST: u64 = 1_000_000_000_000;
 
 /// Counts as one event for each bucket; more than 32 bits of them as several.
-pub(super) fn take(found: &Operation, count: u64, wanted: &Wanted, text: &[u8], out: &mut Batch) {
+fn take(found: &Operation, count: u64, wanted: &Wanted, text: &[u8], out: &mut Batch) {
     if count > MOST {
         return out.refuse("the count", "it is more than 10^12", text);
     }
@@ -78,6 +78,26 @@ pub(super) fn take(found: &Operation, count: u64, wanted: &Wanted, text: &[u8], 
         out.events.push(Event { weight, ..more });
         left -= u64::from(weight);
     }
+}
+
+/// Counts `count` values at the middle of a bucket of a print, of what is named `under`.
+pub(super) fn take_bucket(
+    (low, end, count): (f64, f64, u64),
+    (unit, end_ns, under): (Unit, i64, &[u8]),
+    wanted: &Wanted,
+    text: &[u8],
+    out: &mut Batch,
+) {
+    let middle = (low + end) / 2.0 * unit.factor * 10_f64.powi(unit.power);
+    let found = Operation {
+        end_ns: Some(end_ns),
+        latency_ns: Some(middle),
+        value: Some(middle),
+        device: under,
+        operation: under,
+        ..Operation::default()
+    };
+    take(&found, count, wanted, text, out);
 }
 
 /// The unit that the line of names says: `usecs : count distribution`.
@@ -137,20 +157,12 @@ struct Biolatency {
 
 impl Biolatency {
     fn count(&self, low: f64, end: f64, count: u64, text: &[u8], out: &mut Batch) {
-        let middle = (low + end) / 2.0 * self.unit.factor * 10_f64.powi(self.unit.power);
-        let found = Operation {
-            end_ns: self.time_ns.or(Some(self.prints * 1_000_000_000)),
-            latency_ns: Some(middle),
-            value: Some(middle),
-            device: &self.under,
-            operation: &self.under,
-            ..Operation::default()
-        };
         if self.time_ns.is_none() && self.prints > 1 {
             out.note("its prints have no times: they are drawn a second apart (biolatency -T prints times)");
         }
         if count > 0 {
-            take(&found, count, &self.wanted, text, out);
+            let at = self.time_ns.unwrap_or(self.prints * 1_000_000_000);
+            take_bucket((low, end, count), (self.unit, at, &self.under), &self.wanted, text, out);
         }
     }
 

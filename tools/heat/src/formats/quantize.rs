@@ -4,8 +4,8 @@
 //! (`< 0`, `>= 1000`, `(..., 0)`) it is at the edge that there is.
 
 use crate::clock_text::{calendar, time_of_day, Midnights};
-use crate::event::{Batch, Operation, Wanted};
-use crate::formats::binned::take;
+use crate::event::{Batch, Wanted};
+use crate::formats::binned::take_bucket;
 use crate::formats::{latency, words, Form, Parser};
 use crate::unit::Unit;
 
@@ -170,16 +170,8 @@ impl Quantize {
         if self.time_ns.is_none() && self.prints > 1 {
             out.note("its prints have no times: they are drawn a second apart (print walltimestamp, %Y, or time())");
         }
-        let middle = (low + high) / 2.0 * self.unit.factor * 10_f64.powi(self.unit.power);
-        let found = Operation {
-            end_ns: self.time_ns.or(Some(self.prints * 1_000_000_000)),
-            latency_ns: Some(middle),
-            value: Some(middle),
-            device: &self.under,
-            operation: &self.under,
-            ..Operation::default()
-        };
-        take(&found, count, &self.wanted, text, out);
+        let at = self.time_ns.unwrap_or(self.prints * 1_000_000_000);
+        take_bucket((low, high, count), (self.unit, at, &self.under), &self.wanted, text, out);
     }
 
     /// The row before has ended, at `next` where that is known; powers of two go on to the next one.
